@@ -1,0 +1,177 @@
+//! The graph: nodes in an arena, operands before their users.
+
+use crate::loc::{LocId, LocTable};
+use crate::op::Op;
+use crate::types::{TensorType, Type};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// A node of a [`Graph`], which is also the value it computes. Prints as `%7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(u32);
+
+impl ValueId {
+    /// The id of the `index`-th node.
+    pub fn new(index: usize) -> ValueId {
+        ValueId(index as u32)
+    }
+    /// Position in [`Graph::nodes`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for ValueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// The operands of a node.
+pub type Operands = SmallVec<[ValueId; 4]>;
+
+/// One core op applied to operands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What is computed.
+    pub op: Op,
+    /// From what, all earlier in the arena.
+    pub operands: Operands,
+    /// The bodies of `while` and `if`.
+    pub bodies: Vec<Arc<Graph>>,
+    /// The type of the value, as inference gives it.
+    pub ty: Type,
+    /// Where it came from.
+    pub loc: LocId,
+}
+
+/// What an input of the graph is to the user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum InputKind {
+    /// An argument of the call.
+    User,
+    /// A trainable parameter, by its qualified name.
+    Parameter,
+    /// A module buffer, by its qualified name.
+    Buffer,
+    /// A tensor constant lifted out of the program.
+    Constant,
+    /// The value of a symbolic integer used as data: `i64[]`. Holds the expression over the trace's symbols.
+    Symbol(String),
+    /// Key and counter of the random generator: `u64[2]`, fresh for every call.
+    RngState,
+}
+
+/// An input of the graph.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The name in the trace, or the qualified name of a parameter.
+    pub name: String,
+    /// What it is.
+    pub kind: InputKind,
+    /// Its `Op::Input` node.
+    pub value: ValueId,
+}
+
+/// What an output of the graph is to the user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OutputKind {
+    /// A result of the call.
+    User,
+    /// The next value of the input at this position, which the call mutates: the two may share memory.
+    Mutation(usize),
+}
+
+/// An output of the graph.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The name in the trace.
+    pub name: String,
+    /// What it is.
+    pub kind: OutputKind,
+    /// The value handed out.
+    pub value: ValueId,
+}
+
+/// A functional program over core ops. See the [crate] documentation.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Name, a Rust-like identifier.
+    pub name: String,
+    nodes: Vec<Node>,
+    /// Arguments in order.
+    pub inputs: Vec<Input>,
+    /// Results in order.
+    pub outputs: Vec<Output>,
+    /// Interned locations.
+    pub locs: LocTable,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph { name: name.into(), ..Graph::default() }
+    }
+    /// All nodes; a node's operands come before it.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+    /// The node behind `v`.
+    ///
+    /// # Panics
+    /// If `v` is of another graph and out of range.
+    pub fn node(&self, v: ValueId) -> &Node {
+        &self.nodes[v.index()]
+    }
+    /// The type of `v`.
+    pub fn ty(&self, v: ValueId) -> &Type {
+        &self.node(v).ty
+    }
+    /// The tensor type of `v`; `None` for a tuple.
+    pub fn tensor_type(&self, v: ValueId) -> Option<&TensorType> {
+        self.ty(v).tensor()
+    }
+    /// Appends a node as it stands. Use [`Builder`](crate::Builder) to have its type inferred.
+    pub fn push(&mut self, node: Node) -> ValueId {
+        let id = ValueId::new(self.nodes.len());
+        self.nodes.push(node);
+        id
+    }
+    /// Types of the inputs, in order.
+    pub fn input_types(&self) -> impl Iterator<Item = &Type> {
+        self.inputs.iter().map(|i| self.ty(i.value))
+    }
+    /// Types of the outputs, in order.
+    pub fn output_types(&self) -> impl Iterator<Item = &Type> {
+        self.outputs.iter().map(|o| self.ty(o.value))
+    }
+
+    /// The graph without nodes that no output needs. Inputs stay, used or not: they are the calling convention.
+    pub fn without_dead_nodes(&self) -> Graph {
+        let live = self.live();
+        let mut kept = Graph { name: self.name.clone(), locs: self.locs.clone(), ..Graph::default() };
+        let mut map = vec![ValueId::new(0); self.nodes.len()];
+        for (i, node) in self.nodes.iter().enumerate().filter(|(i, _)| live[*i]) {
+            let mut node = node.clone();
+            node.operands.iter_mut().for_each(|v| *v = map[v.index()]);
+            map[i] = kept.push(node);
+        }
+        kept.inputs = self.inputs.iter().map(|i| Input { value: map[i.value.index()], ..i.clone() }).collect();
+        kept.outputs = self.outputs.iter().map(|o| Output { value: map[o.value.index()], ..o.clone() }).collect();
+        kept
+    }
+
+    fn live(&self) -> Vec<bool> {
+        let mut live = vec![false; self.nodes.len()];
+        for v in self.inputs.iter().map(|i| i.value).chain(self.outputs.iter().map(|o| o.value)) {
+            live[v.index()] = true;
+        }
+        for i in (0..self.nodes.len()).rev() {
+            if live[i] {
+                self.nodes[i].operands.iter().for_each(|v| live[v.index()] = true);
+            }
+        }
+        live
+    }
+}

@@ -1,0 +1,402 @@
+//! The closed set of core ops: functional, explicitly typed and explicitly broadcast, in the shape of StableHLO.
+//!
+//! An op here is plain data: hashable, comparable, printable. Operands and nested bodies belong to the [node]
+//! (crate::graph::Node). An op is treated exhaustively in four places: [inference](crate::infer), the reference
+//! evaluator, the e-graph and the emitter. PyTorch's promotion, broadcasting and naming stop at the aten table.
+
+use crate::dtype::DType;
+use crate::literal::Literal;
+use crate::types::{Dims, Shape};
+use serde::{Deserialize, Serialize};
+
+/// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Op {
+    /// The `index`-th argument of the graph. Its type stands on the node.
+    Input {
+        /// Position in the graph's input list.
+        index: usize,
+    },
+    /// A literal.
+    Constant(Literal),
+    /// `0, 1, 2, ...` along `dim`, the same in every other dimension.
+    Iota {
+        /// Element type of the result.
+        dtype: DType,
+        /// Extents of the result.
+        shape: Shape,
+        /// The dimension that counts.
+        dim: usize,
+    },
+    /// One operand, elementwise.
+    Unary(Unary),
+    /// Two operands of the same type, elementwise.
+    Binary(Binary),
+    /// Two operands of the same type, elementwise, to `bool`. Any comparison with NaN is false, `ne` true.
+    Compare(Comparison),
+    /// `select(pred, on_true, on_false)`: all three of one shape, `pred` of `bool`.
+    Select,
+    /// Value conversion. Float to int truncates towards zero; out of range and NaN saturate as the target does.
+    /// To `bool`: `x != 0`, NaN counts as true.
+    Convert {
+        /// Element type of the result.
+        dtype: DType,
+    },
+    /// The same bits as another type of the same width.
+    BitcastConvert {
+        /// Element type of the result.
+        dtype: DType,
+    },
+    /// Result dimension `dims[i]` runs over operand dimension `i`, whose extent is equal or 1.
+    BroadcastInDim {
+        /// Extents of the result.
+        shape: Shape,
+        /// For each operand dimension the result dimension it maps to, strictly rising.
+        dims: Dims,
+    },
+    /// The same elements in row-major order under other extents.
+    Reshape {
+        /// Extents of the result.
+        shape: Shape,
+    },
+    /// Result dimension `i` is operand dimension `permutation[i]`.
+    Transpose {
+        /// A permutation of the operand's dimensions.
+        permutation: Dims,
+    },
+    /// Elements `start, start + stride, ...` below `limit`, per dimension.
+    Slice {
+        /// First index, per dimension.
+        start: Dims,
+        /// One past the last index, per dimension.
+        limit: Dims,
+        /// Step, at least 1, per dimension.
+        stride: Dims,
+    },
+    /// `dynamic_slice(operand, i0, i1, ...)`: 0-d integer start indices, clamped so that the window fits.
+    DynamicSlice {
+        /// Extents of the result.
+        sizes: Shape,
+    },
+    /// `dynamic_update_slice(operand, update, i0, i1, ...)`: start indices clamped so that the update fits.
+    DynamicUpdateSlice,
+    /// All operands, one after the other, along `dim`.
+    Concatenate {
+        /// The dimension that grows.
+        dim: usize,
+    },
+    /// `pad(operand, value)`: negative `low` and `high` crop; `interior` goes between neighbours.
+    Pad {
+        /// Elements before, per dimension.
+        low: SignedDims,
+        /// Elements after, per dimension.
+        high: SignedDims,
+        /// Elements between, per dimension.
+        interior: Dims,
+    },
+    /// Order of the elements reversed along `dims`.
+    Reverse {
+        /// Dimensions to reverse.
+        dims: Dims,
+    },
+    /// `gather(operand, start_indices)`: out-of-range starts are clamped.
+    Gather(Gather),
+    /// `scatter(operand, indices, updates)`: windows that do not fit are skipped. The combiner is a [`Combiner`].
+    Scatter(Scatter),
+    /// `dot_general(lhs, rhs)`: result dimensions are batch, lhs free, rhs free.
+    DotGeneral(DotGeneral),
+    /// `convolution(input, kernel)`.
+    Convolution(Convolution),
+    /// Reduction of `dims` from the reducer's identity. `arg_max` and `arg_min` take (values, indices) and give a
+    /// tuple of both.
+    Reduce {
+        /// How two elements combine.
+        reducer: Reducer,
+        /// The dimensions that go away.
+        dims: Dims,
+    },
+    /// A reduction over sliding windows from the reducer's identity; operands and result as for [`Op::Reduce`].
+    ReduceWindow {
+        /// How two elements combine.
+        reducer: Reducer,
+        /// The windows.
+        window: Window,
+    },
+    /// `select_and_scatter(operand, source)`: adds each element of `source` to zeros at the position of its window's
+    /// maximum (the first one; NaN wins). No dilation.
+    SelectAndScatter {
+        /// The windows.
+        window: Window,
+    },
+    /// Sorts all operands along `dim` by the first. NaN counts as greatest, `-0` equals `0`. One operand gives a
+    /// tensor, more give a tuple.
+    Sort {
+        /// The dimension to sort along.
+        dim: usize,
+        /// Greatest first.
+        descending: bool,
+        /// Equal keys keep their order.
+        stable: bool,
+    },
+    /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
+    /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
+    RngBitGenerator {
+        /// `u32` or `u64`.
+        dtype: DType,
+        /// Extents of the bits.
+        shape: Shape,
+    },
+    /// Carries its operands through `bodies[1]` while `bodies[0]` (to `bool[]`) holds. Both bodies take all carried
+    /// values. Gives a tuple of them (of one element, if there is one operand).
+    While,
+    /// `if(pred, operands...)`: `bodies[0]` when `pred` holds, else `bodies[1]`; both take the operands that follow
+    /// `pred`. Gives a tuple of the body's outputs.
+    If,
+    /// Projects one tensor out of a tuple.
+    GetTupleElement {
+        /// Which one.
+        index: usize,
+    },
+}
+
+/// Signed counterparts of [`Dims`], for padding.
+pub type SignedDims = smallvec::SmallVec<[i64; 6]>;
+
+/// Elementwise ops of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // StableHLO's and CHLO's names
+pub enum Unary {
+    Abs,
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atanh,
+    BesselI1e,
+    Cbrt,
+    Ceil,
+    Cosh,
+    Cosine,
+    CountLeadingZeros,
+    Digamma,
+    Erf,
+    ErfInv,
+    Erfc,
+    Exponential,
+    ExponentialMinusOne,
+    Floor,
+    Imag,
+    IsFinite,
+    Lgamma,
+    Log,
+    LogPlusOne,
+    Logistic,
+    Negate,
+    Not,
+    Popcnt,
+    Real,
+    RoundNearestEven,
+    Rsqrt,
+    /// For NaN, NaN; for complex numbers `x / |x|`.
+    Sign,
+    Sine,
+    Sinh,
+    Sqrt,
+    Tan,
+    Tanh,
+}
+
+/// Elementwise ops of two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    And,
+    Atan2,
+    /// Two real operands to one complex result.
+    Complex,
+    /// Integers truncate towards zero.
+    Divide,
+    /// NaN if either is NaN.
+    Maximum,
+    /// NaN if either is NaN.
+    Minimum,
+    Multiply,
+    NextAfter,
+    Or,
+    Polygamma,
+    Power,
+    /// Sign of the dividend.
+    Remainder,
+    ShiftLeft,
+    ShiftRightArithmetic,
+    ShiftRightLogical,
+    Subtract,
+    Xor,
+    Zeta,
+}
+
+/// Comparison directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// How two elements combine in a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reducer {
+    /// Sum; identity 0.
+    Add,
+    /// Product; identity 1.
+    Multiply,
+    /// NaN wins; identity the least value of the type (`-inf` for floats, `false` for `bool`).
+    Maximum,
+    /// NaN wins; identity the greatest value of the type (`inf` for floats, `true` for `bool`).
+    Minimum,
+    /// Logical or bitwise and; identity all ones.
+    And,
+    /// Logical or bitwise or; identity 0.
+    Or,
+    /// Logical or bitwise exclusive or; identity 0.
+    Xor,
+    /// Greatest value with its index; NaN wins; among equals (two NaNs too) the smallest index. Identity: that of
+    /// `maximum`, with the greatest index.
+    ArgMax,
+    /// Least value with its index; NaN wins; among equals the smallest index. Identity: that of `minimum`, with the
+    /// greatest index.
+    ArgMin,
+}
+
+/// How a scatter combines what is there with an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Combiner {
+    /// The update replaces; among several to one place, one of them does.
+    Set,
+    Add,
+    Multiply,
+    Maximum,
+    Minimum,
+}
+
+/// Precision of `f32` contractions on hardware that has several; the CPU always gives full `f32`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// One bf16 pass on a TPU.
+    Default,
+    /// Three bf16 passes.
+    High,
+    /// Full `f32`.
+    #[default]
+    Highest,
+}
+
+/// Dimension numbers of a gather, as in StableHLO.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Gather {
+    pub offset_dims: Dims,
+    pub collapsed_slice_dims: Dims,
+    pub operand_batching_dims: Dims,
+    pub start_indices_batching_dims: Dims,
+    pub start_index_map: Dims,
+    pub index_vector_dim: usize,
+    pub slice_sizes: Shape,
+}
+
+/// Dimension numbers of a scatter, as in StableHLO.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Scatter {
+    pub combiner: Combiner,
+    pub update_window_dims: Dims,
+    pub inserted_window_dims: Dims,
+    pub input_batching_dims: Dims,
+    pub scatter_indices_batching_dims: Dims,
+    pub scatter_dims_to_operand_dims: Dims,
+    pub index_vector_dim: usize,
+    /// The caller promises that no place is written twice.
+    pub unique_indices: bool,
+}
+
+/// Dimension numbers of a contraction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct DotGeneral {
+    pub lhs_batch: Dims,
+    pub rhs_batch: Dims,
+    pub lhs_contract: Dims,
+    pub rhs_contract: Dims,
+    pub precision: Precision,
+    /// Element type of the result: that of the operands, or a wider accumulator.
+    pub out: DType,
+}
+
+/// Attributes of a convolution, as in StableHLO. Per spatial dimension unless a scalar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Convolution {
+    pub strides: Dims,
+    pub padding: smallvec::SmallVec<[(i64, i64); 3]>,
+    pub lhs_dilation: Dims,
+    pub rhs_dilation: Dims,
+    pub input_batch: usize,
+    pub input_feature: usize,
+    pub input_spatial: Dims,
+    pub kernel_input_feature: usize,
+    pub kernel_output_feature: usize,
+    pub kernel_spatial: Dims,
+    pub output_batch: usize,
+    pub output_feature: usize,
+    pub output_spatial: Dims,
+    pub feature_group_count: usize,
+    pub batch_group_count: usize,
+    pub precision: Precision,
+    /// Element type of the result, as for [`DotGeneral::out`].
+    pub out: DType,
+}
+
+/// Sliding windows, one entry per operand dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Window {
+    pub size: Dims,
+    pub strides: Dims,
+    pub padding: smallvec::SmallVec<[(i64, i64); 6]>,
+    pub base_dilation: Dims,
+    pub dilation: Dims,
+}
+
+impl Window {
+    /// Windows of extent 1 everywhere: to be widened dimension by dimension.
+    pub fn trivial(rank: usize) -> Window {
+        let ones: Dims = std::iter::repeat_n(1, rank).collect();
+        Window {
+            size: ones.clone(),
+            strides: ones.clone(),
+            padding: std::iter::repeat_n((0, 0), rank).collect(),
+            base_dilation: ones.clone(),
+            dilation: ones,
+        }
+    }
+}
+
+impl Reducer {
+    /// Whether it reduces (value, index) pairs.
+    pub fn is_arg(self) -> bool {
+        matches!(self, Reducer::ArgMax | Reducer::ArgMin)
+    }
+}

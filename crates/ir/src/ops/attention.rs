@@ -1,0 +1,5 @@
+//! Scaled dot product attention.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

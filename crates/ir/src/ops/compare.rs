@@ -1,0 +1,5 @@
+//! Comparisons, logic, bits and choices.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

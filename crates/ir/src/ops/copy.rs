@@ -1,0 +1,5 @@
+//! Copies, conversions and assertions.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

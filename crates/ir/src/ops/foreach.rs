@@ -1,0 +1,5 @@
+//! Optimizer ops over lists of tensors.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

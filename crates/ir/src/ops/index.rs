@@ -1,0 +1,5 @@
+//! Indexing, gathering and scattering.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

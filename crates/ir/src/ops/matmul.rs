@@ -1,0 +1,5 @@
+//! Matrix products.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

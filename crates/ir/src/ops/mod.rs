@@ -1,0 +1,202 @@
+//! The aten op table: one entry an op, and everything else derived from it.
+//!
+//! An entry holds the op's schema, the in-place and `out=` overloads that share its meaning, its rule, and samples of
+//! good and bad use. The importer, the decomposition list for AOTAutograd, eager registration, `tputc ops`, docs/ops.md
+//! and the generated tests all read this table. No aten name appears outside this folder.
+//!
+//! To add an op, write its entry into the family it belongs to; see docs/adding-an-op.md.
+
+mod call;
+pub mod sample;
+mod schema;
+pub mod support;
+
+mod activation;
+mod arithmetic;
+mod attention;
+mod compare;
+mod convolution;
+mod copy;
+mod creation;
+mod foreach;
+mod index;
+mod join;
+mod loss;
+mod matmul;
+mod normalization;
+mod pointwise;
+mod pool;
+mod random;
+mod reduce;
+mod rnn;
+mod sort;
+mod views;
+
+pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
+pub use sample::{Sample, err, ok};
+pub use schema::{Param, Schema};
+
+use crate::alias::Layout;
+use crate::builder::Builder;
+use crate::error::Result;
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
+/// Appends the core ops that compute a call's results.
+pub type ExpandFn = fn(&Call<'_>, &Builder) -> Result<Outs>;
+/// The layouts of the results over the storage of `self`, whose layout is given; `None` where PyTorch would copy.
+pub type ViewFn = fn(&Call<'_>, &Layout) -> Result<Option<Vec<Layout>>>;
+/// A number computed from an argument's type alone.
+pub type NumberFn = fn(&Call<'_>) -> Result<Scalar>;
+
+/// What an op does.
+#[derive(Clone, Copy)]
+pub enum Rule {
+    /// Computes new tensors.
+    Expand(ExpandFn),
+    /// Gives other views of the storage of its first argument; the expansion serves where PyTorch would copy.
+    View(ViewFn, Option<ExpandFn>),
+    /// Gives a number known while tracing.
+    Number(NumberFn),
+}
+
+/// An entry of the table.
+pub struct OpDef {
+    /// PyTorch's schema of the functional overload.
+    pub schema: &'static str,
+    /// Overloads that write this op's result into their first argument (`add_.Tensor`) or into their `out` arguments
+    /// (`add.out`), without the namespace.
+    pub variants: &'static [&'static str],
+    /// What it does.
+    pub rule: Rule,
+    /// Good and bad calls, each of them a test.
+    pub samples: &'static [Sample],
+}
+
+impl OpDef {
+    /// An op that computes new tensors.
+    pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
+        OpDef { schema, variants: &[], rule: Rule::Expand(expand), samples }
+    }
+    /// An op that always gives views.
+    pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
+        OpDef { schema, variants: &[], rule: Rule::View(view, None), samples }
+    }
+    /// An op that gives a view where it can and a copy elsewhere.
+    pub const fn maybe_view(schema: &'static str, view: ViewFn, copy: ExpandFn, samples: &'static [Sample]) -> OpDef {
+        OpDef { schema, variants: &[], rule: Rule::View(view, Some(copy)), samples }
+    }
+    /// An op that gives a number.
+    pub const fn number(schema: &'static str, number: NumberFn, samples: &'static [Sample]) -> OpDef {
+        OpDef { schema, variants: &[], rule: Rule::Number(number), samples }
+    }
+    /// With in-place and `out=` overloads.
+    pub const fn variants(mut self, variants: &'static [&'static str]) -> OpDef {
+        self.variants = variants;
+        self
+    }
+}
+
+/// Where an overload's results go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// New tensors (or views).
+    Functional,
+    /// Written into the first argument, converted to its element type.
+    InPlace,
+    /// Written into the keyword arguments behind the functional ones.
+    Out,
+}
+
+/// An overload found in the table.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The definition.
+    pub def: &'static OpDef,
+    /// Its parsed schema (of the functional overload).
+    pub schema: &'static Schema,
+    /// Where this overload's results go.
+    pub variant: Variant,
+}
+
+/// Every family, in the order docs/ops.md lists them.
+static FAMILIES: &[(&str, &[OpDef])] = &[
+    ("activation", activation::OPS),
+    ("arithmetic", arithmetic::OPS),
+    ("attention", attention::OPS),
+    ("compare", compare::OPS),
+    ("convolution", convolution::OPS),
+    ("copy", copy::OPS),
+    ("creation", creation::OPS),
+    ("foreach", foreach::OPS),
+    ("index", index::OPS),
+    ("join", join::OPS),
+    ("loss", loss::OPS),
+    ("matmul", matmul::OPS),
+    ("normalization", normalization::OPS),
+    ("pointwise", pointwise::OPS),
+    ("pool", pool::OPS),
+    ("random", random::OPS),
+    ("reduce", reduce::OPS),
+    ("rnn", rnn::OPS),
+    ("sort", sort::OPS),
+    ("views", views::OPS),
+];
+
+static TABLE: LazyLock<FxHashMap<String, Entry>> = LazyLock::new(|| {
+    let mut table = FxHashMap::default();
+    for def in all() {
+        // A schema that does not parse is left out here and fails `every_schema_parses`.
+        let Ok(schema) = Schema::parse(def.schema) else { continue };
+        let schema: &'static Schema = Box::leak(Box::new(schema));
+        let namespace = schema.name.split("::").next().unwrap_or("aten");
+        for variant in def.variants {
+            let base = variant.split('.').next().unwrap_or(variant);
+            let overload = if base == *variant { ".default" } else { "" };
+            let kind = if base.ends_with('_') && !base.ends_with("__") { Variant::InPlace } else { Variant::Out };
+            table.insert(format!("{namespace}::{variant}{overload}"), Entry { def, schema, variant: kind });
+        }
+        table.insert(schema.name.clone(), Entry { def, schema, variant: Variant::Functional });
+    }
+    table
+});
+
+/// Every definition, family by family.
+pub fn all() -> impl Iterator<Item = &'static OpDef> {
+    FAMILIES.iter().flat_map(|(_, ops)| ops.iter())
+}
+
+/// Families with their names.
+pub fn families() -> &'static [(&'static str, &'static [OpDef])] {
+    FAMILIES
+}
+
+/// The entry of an overload, such as `aten::add.Tensor` or `aten::relu.default`.
+pub fn find(name: &str) -> Option<Entry> {
+    TABLE.get(name).copied()
+}
+
+/// Names of all overloads in the table, sorted.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = TABLE.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_parses_and_is_listed_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for def in all() {
+            let schema = Schema::parse(def.schema).expect("schema");
+            assert!(seen.insert(schema.name.clone()), "{} is listed twice", schema.name);
+            for v in def.variants {
+                assert!(seen.insert(format!("aten::{v}")), "{v} is listed twice");
+            }
+            assert!(!def.samples.is_empty(), "{} has no samples", schema.name);
+        }
+    }
+}

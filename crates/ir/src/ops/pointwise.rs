@@ -1,0 +1,5 @@
+//! Elementwise functions of one tensor.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

@@ -1,0 +1,5 @@
+//! Pooling and resampling.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

@@ -1,0 +1,5 @@
+//! Reductions and scans.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

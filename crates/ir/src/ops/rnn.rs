@@ -1,0 +1,5 @@
+//! Recurrent layers.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

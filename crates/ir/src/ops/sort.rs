@@ -1,0 +1,5 @@
+//! Sorting and selection by order.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

@@ -1,0 +1,231 @@
+//! What expansions share: PyTorch's promotion and broadcasting, dimension numbers, wide accumulation.
+
+use super::call::{Call, Scalar};
+use crate::builder::Builder;
+use crate::dtype::{Category, DType};
+use crate::error::{Error, Result};
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::types::{Dims, Shape};
+use crate::{ensure, invalid};
+
+/// An operand of an elementwise op.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A tensor.
+    Tensor(ValueId),
+    /// A Python number.
+    Scalar(Scalar),
+}
+
+impl From<ValueId> for Operand {
+    fn from(v: ValueId) -> Operand {
+        Operand::Tensor(v)
+    }
+}
+impl From<Scalar> for Operand {
+    fn from(s: Scalar) -> Operand {
+        Operand::Scalar(s)
+    }
+}
+
+/// The common type of two element types, `torch.promote_types`.
+pub fn promote_types(a: DType, b: DType) -> DType {
+    use DType::*;
+    if a == b {
+        return a;
+    }
+    let (low, high) = if a.category() <= b.category() { (a, b) } else { (b, a) };
+    match (low.category(), high.category()) {
+        (Category::Float, Category::Complex) => {
+            if low == F64 || high == C128 {
+                C128
+            } else {
+                C64
+            }
+        }
+        (l, h) if l < h => high,
+        (Category::Int, _) => promote_ints(a, b),
+        (Category::Float, _) => {
+            let rank = |d: DType| d.size();
+            match (a, b) {
+                (BF16, F16) | (F16, BF16) => F32,
+                _ if rank(a) == rank(b) => F32, // two 8-bit floats
+                _ if rank(a) > rank(b) => a,
+                _ => b,
+            }
+        }
+        _ => C128,
+    }
+}
+
+fn promote_ints(a: DType, b: DType) -> DType {
+    use DType::*;
+    let (unsigned, signed) = if a.is_unsigned() { (a, b) } else { (b, a) };
+    if a.is_unsigned() == b.is_unsigned() {
+        return if a.size() >= b.size() { a } else { b };
+    }
+    if signed.size() > unsigned.size() {
+        return signed;
+    }
+    match unsigned.size() {
+        1 => I16,
+        2 => I32,
+        _ => I64,
+    }
+}
+
+/// `torch.result_type`: among operands of the highest category, tensors with dimensions decide, then 0-d tensors, then
+/// Python numbers.
+pub fn result_type(call: &Call<'_>, b: &Builder, operands: &[Operand]) -> DType {
+    let mut levels: [Option<DType>; 3] = [None; 3];
+    for operand in operands {
+        let (level, dtype) = match operand {
+            Operand::Tensor(v) => (usize::from(b.rank(*v) == 0), b.dtype(*v)),
+            Operand::Scalar(s) => (2, number_type(call, s.dtype())),
+        };
+        levels[level] = Some(levels[level].map_or(dtype, |d| promote_types(d, dtype)));
+    }
+    let mut result: Option<DType> = None;
+    for dtype in levels.into_iter().flatten() {
+        result = Some(match result {
+            Some(r) if r.category() >= dtype.category() => r,
+            // A complex number beside real floats takes their width.
+            Some(r) if dtype.is_complex() && r.is_float() => promote_types(r, DType::C64),
+            _ => dtype,
+        });
+    }
+    result.unwrap_or(DType::F32)
+}
+
+fn number_type(call: &Call<'_>, dtype: DType) -> DType {
+    match (dtype.category(), call.default_dtype()) {
+        (Category::Float, default) => default,
+        (Category::Complex, DType::F64) => DType::C128,
+        _ => dtype,
+    }
+}
+
+/// `dtype`, or the default float where it is an integer or `bool`: the result of `sqrt`, true division and the like.
+pub fn to_float(call: &Call<'_>, dtype: DType) -> DType {
+    if dtype.category() < Category::Float { call.default_dtype() } else { dtype }
+}
+
+/// The shape that all of `shapes` broadcast to.
+///
+/// # Errors
+/// In PyTorch's words, if two of them differ where neither is 1.
+pub fn broadcast_shapes<'a>(shapes: impl IntoIterator<Item = &'a Shape>) -> Result<Shape> {
+    let mut out = Shape::new();
+    for shape in shapes {
+        while out.len() < shape.len() {
+            out.insert(0, 1);
+        }
+        let skip = out.len() - shape.len();
+        for (i, &d) in shape.iter().enumerate() {
+            let o = &mut out[skip + i];
+            let fits = *o == d || *o == 1 || d == 1;
+            ensure!(
+                fits,
+                "The size of tensor a ({o}) must match the size of tensor b ({d}) at non-singleton dimension {}",
+                skip + i
+            );
+            if *o == 1 {
+                *o = d;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// `v` broadcast to `shape` by PyTorch's rule: trailing dimensions align.
+pub fn broadcast_to(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
+    let from = b.shape(v);
+    ensure!(from.len() <= shape.len(), "cannot broadcast {from:?} to {shape:?}");
+    let dims: Dims = (shape.len() - from.len()..shape.len()).collect();
+    b.broadcast_in_dim(v, shape, &dims)
+}
+
+/// All operands as `dtype`, broadcast to their common shape.
+pub fn align(call: &Call<'_>, b: &Builder, operands: &[Operand], dtype: DType) -> Result<Vec<ValueId>> {
+    let shape_of = |o: &Operand| match o {
+        Operand::Tensor(v) => Some(b.shape(*v)),
+        Operand::Scalar(_) => None,
+    };
+    let shapes: Vec<Shape> = operands.iter().filter_map(shape_of).collect();
+    let shape = broadcast_shapes(&shapes)?;
+    let aligned = operands.iter().map(|o| {
+        let v = match o {
+            Operand::Tensor(v) => b.convert(*v, dtype)?,
+            Operand::Scalar(s) => call.scalar_value(b, s, dtype)?,
+        };
+        broadcast_to(b, v, &shape)
+    });
+    aligned.collect()
+}
+
+/// Both operands promoted and broadcast, with the type they were promoted to.
+pub fn pair(
+    call: &Call<'_>,
+    b: &Builder,
+    x: impl Into<Operand>,
+    y: impl Into<Operand>,
+) -> Result<(ValueId, ValueId, DType)> {
+    let operands = [x.into(), y.into()];
+    let dtype = result_type(call, b, &operands);
+    let aligned = align(call, b, &operands, dtype)?;
+    Ok((aligned[0], aligned[1], dtype))
+}
+
+/// `f` on `v` in its accumulation type (`f32` for 8- and 16-bit floats), converted back.
+pub fn in_accumulator(b: &Builder, v: ValueId, f: impl FnOnce(ValueId) -> Result<ValueId>) -> Result<ValueId> {
+    let dtype = b.dtype(v);
+    let wide = f(b.convert(v, dtype.accumulator())?)?;
+    // Results of another kind (`bool`, the real part) keep their own type.
+    if b.dtype(wide) == dtype.accumulator() { b.convert(wide, dtype) } else { Ok(wide) }
+}
+
+/// Dimension `dim`, counted from the end if negative, of a `rank`-d tensor. A 0-d tensor counts as 1-d.
+///
+/// # Errors
+/// In PyTorch's words.
+pub fn dim(dim: i64, rank: usize) -> Result<usize> {
+    let n = rank.max(1) as i64;
+    let in_range = (-n..n).contains(&dim);
+    if !in_range {
+        let message = format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1);
+        return Err(Error::invalid(message));
+    }
+    Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+
+/// Distinct dimensions, each as [`dim`] takes it; all of them for an empty list. Sorted. None for a 0-d tensor.
+pub fn dims_or_all(dims: &[i64], rank: usize) -> Result<Dims> {
+    if dims.is_empty() { Ok((0..rank).collect()) } else { distinct_dims(dims, rank) }
+}
+
+/// Distinct dimensions, each as [`dim`] takes it. Sorted. A 0-d tensor has none to give.
+pub fn distinct_dims(dims: &[i64], rank: usize) -> Result<Dims> {
+    let mut out: Dims = dims.iter().map(|&d| dim(d, rank)).collect::<Result<_>>()?;
+    out.sort_unstable();
+    if let Some(w) = out.windows(2).find(|w| w[0] == w[1]) {
+        invalid!("dim {} appears multiple times in the list of dims", w[0]);
+    }
+    out.truncate(if rank == 0 { 0 } else { out.len() });
+    Ok(out)
+}
+
+/// `v` with extent-1 dimensions put back at `dims` (sorted, counted in the result).
+pub fn unsqueeze(b: &Builder, v: ValueId, dims: &[usize]) -> Result<ValueId> {
+    let mut shape = b.shape(v);
+    for &d in dims {
+        ensure!(d <= shape.len(), "cannot insert dimension {d} into {shape:?}");
+        shape.insert(d, 1);
+    }
+    b.reshape(v, &shape)
+}
+
+/// `number` in the type and shape of `like`.
+pub fn like(b: &Builder, like: ValueId, number: f64) -> Result<ValueId> {
+    b.full_like(like, Number::Float(number))
+}

@@ -1,0 +1,49 @@
+//! Symbolic integers of a trace and what is known of them when a program is specialised.
+//!
+//! A trace may hold sizes that are symbols. Importing one binds every symbol to a number. A symbol that shapes a tensor or
+//! decides an expansion is *consulted*: the resulting program holds for that number only. A symbol that is only computed
+//! with (a position, a scale) becomes a hidden input, and the program serves every value of it.
+
+use crate::literal::Number;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A number that depends on symbols, with the value it has under the present bindings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sym {
+    /// The expression, as the trace spells it.
+    pub expr: Arc<str>,
+    /// The symbols in it.
+    pub free: Arc<[Arc<str>]>,
+    /// Its value now.
+    pub value: Number,
+}
+
+/// The bindings a program is specialised under, and which of them it turned out to depend on.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    values: BTreeMap<Arc<str>, i64>,
+    consulted: RefCell<BTreeSet<Arc<str>>>,
+}
+
+impl Symbols {
+    /// With these values.
+    pub fn new(values: BTreeMap<Arc<str>, i64>) -> Symbols {
+        Symbols { values, consulted: RefCell::default() }
+    }
+    /// The value of symbol `name`.
+    pub fn get(&self, name: &str) -> Option<i64> {
+        self.values.get(name).copied()
+    }
+    /// The value of `sym`, on which the program from now on depends.
+    pub fn consult(&self, sym: &Sym) -> Number {
+        self.consulted.borrow_mut().extend(sym.free.iter().cloned());
+        sym.value
+    }
+    /// The bindings the program depends on, by name.
+    pub fn consulted(&self) -> BTreeMap<Arc<str>, i64> {
+        let known = |s: &Arc<str>| self.get(s).map(|v| (s.clone(), v));
+        self.consulted.borrow().iter().filter_map(known).collect()
+    }
+}
