@@ -52,7 +52,9 @@ pub type NumberFn = fn(&Call<'_>) -> Result<Scalar>;
 /// What an op does.
 #[derive(Clone, Copy)]
 pub enum Rule {
-    /// Computes new tensors.
+    /// Computes new tensors. Where the schema marks arguments of a functional overload as written, such as
+    /// `Tensor(a!)? running_mean`, their next values follow the schema's returns, one each and in order; `None` leaves
+    /// one as it is.
     Expand(ExpandFn),
     /// Gives other views of the storage of its first argument; the expansion serves where PyTorch would copy.
     View(ViewFn, Option<ExpandFn>),

@@ -24,6 +24,8 @@ pub struct Param {
     pub default: Option<String>,
     /// Stands behind `*`.
     pub keyword_only: bool,
+    /// Marked as written, `Tensor(a!)`.
+    pub written: bool,
 }
 
 impl Schema {
@@ -84,7 +86,8 @@ fn param(text: &str, keyword_only: bool) -> Option<Param> {
         None => (text, None),
     };
     let (ty, name) = decl.rsplit_once(' ')?;
-    Some(Param { name: name.to_owned(), ty: type_of(ty)?, default, keyword_only })
+    let written = ty.contains('!');
+    Some(Param { name: name.to_owned(), ty: type_of(ty)?, default, keyword_only, written })
 }
 
 /// The type without a result's name and without alias marks such as `(a!)`.
