@@ -7,6 +7,7 @@
 //! To add an op, write its entry into the family it belongs to; see docs/adding-an-op.md.
 
 mod call;
+mod defaults;
 pub mod sample;
 mod schema;
 pub mod support;
@@ -33,8 +34,9 @@ mod sort;
 mod views;
 
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
+pub use defaults::parse_default;
 pub use sample::{Sample, err, ok};
-pub use schema::{Param, Schema};
+pub use schema::{Param, ParamType, Schema};
 
 use crate::alias::Layout;
 use crate::builder::Builder;

@@ -28,6 +28,35 @@ pub struct Param {
     pub written: bool,
 }
 
+/// A parameter's type taken apart: `int[2]?` is an optional list of two `int`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamType<'a> {
+    /// The element's type, such as `Tensor` or `SymInt`.
+    pub base: &'a str,
+    /// Whether it is a list, and then its fixed length if the schema gives one.
+    pub list: Option<Option<usize>>,
+    /// Whether `None` may stand for all of it.
+    pub optional: bool,
+    /// Whether `None` may stand for an element, `Tensor?[]`.
+    pub optional_elements: bool,
+}
+
+impl Param {
+    /// The type taken apart.
+    pub fn parts(&self) -> ParamType<'_> {
+        let (rest, optional) = strip(&self.ty, '?');
+        let Some((base, len)) = rest.strip_suffix(']').and_then(|r| r.rsplit_once('[')) else {
+            return ParamType { base: rest, list: None, optional, optional_elements: false };
+        };
+        let (base, optional_elements) = strip(base, '?');
+        ParamType { base, list: Some(len.parse().ok()), optional, optional_elements }
+    }
+}
+
+fn strip(text: &str, mark: char) -> (&str, bool) {
+    text.strip_suffix(mark).map_or((text, false), |rest| (rest, true))
+}
+
 impl Schema {
     /// Parses `text`.
     ///
