@@ -1,6 +1,7 @@
 //! One aten call as an expansion sees it: arguments by their schema names, of the types it asks for.
 
 use super::schema::Schema;
+use super::support::Operand;
 use crate::alias::Layout;
 use crate::builder::Builder;
 use crate::dtype::DType;
@@ -159,6 +160,14 @@ impl<'a> Call<'a> {
             Arg::Tensor(t) => t.read(b).map(Some),
             Arg::None => Ok(None),
             _ => self.wrong(name, "a tensor"),
+        }
+    }
+    /// The tensor or number `name`.
+    pub fn operand(&self, b: &Builder, name: &str) -> Result<Operand> {
+        match self.arg(name)? {
+            Arg::Tensor(t) => t.read(b).map(Operand::Tensor),
+            Arg::Scalar(s) => Ok(Operand::Scalar(s.clone())),
+            _ => self.wrong(name, "a tensor or a number"),
         }
     }
     /// The values of a list of tensors, none of them `None`.

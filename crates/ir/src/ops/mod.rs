@@ -8,6 +8,7 @@
 
 mod call;
 mod defaults;
+pub mod expr;
 pub mod sample;
 mod schema;
 pub mod support;

@@ -1,11 +1,13 @@
 //! What expansions share: PyTorch's promotion and broadcasting, dimension numbers, wide accumulation.
 
 use super::call::{Call, Scalar};
+use super::expr::{Expr, formula};
 use crate::builder::Builder;
 use crate::dtype::{Category, DType};
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::literal::Number;
+use crate::op::Binary;
 use crate::types::{Dims, Shape};
 use crate::{ensure, invalid};
 
@@ -146,14 +148,19 @@ pub fn broadcast_to(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId>
     b.broadcast_in_dim(v, shape, &dims)
 }
 
-/// All operands as `dtype`, broadcast to their common shape.
-pub fn align(call: &Call<'_>, b: &Builder, operands: &[Operand], dtype: DType) -> Result<Vec<ValueId>> {
+/// The shape that the tensors among `operands` broadcast to.
+pub fn common_shape(b: &Builder, operands: &[Operand]) -> Result<Shape> {
     let shape_of = |o: &Operand| match o {
         Operand::Tensor(v) => Some(b.shape(*v)),
         Operand::Scalar(_) => None,
     };
     let shapes: Vec<Shape> = operands.iter().filter_map(shape_of).collect();
-    let shape = broadcast_shapes(&shapes)?;
+    broadcast_shapes(&shapes)
+}
+
+/// All operands as `dtype`, broadcast to their common shape.
+pub fn align(call: &Call<'_>, b: &Builder, operands: &[Operand], dtype: DType) -> Result<Vec<ValueId>> {
+    let shape = common_shape(b, operands)?;
     let aligned = operands.iter().map(|o| {
         let v = match o {
             Operand::Tensor(v) => b.convert(*v, dtype)?,
@@ -175,6 +182,86 @@ pub fn pair(
     let dtype = result_type(call, b, &operands);
     let aligned = align(call, b, &operands, dtype)?;
     Ok((aligned[0], aligned[1], dtype))
+}
+
+/// `f` on `operands` taken to `dtype` and broadcast, computed in the accumulation type of `dtype` and rounded once. Python
+/// numbers reach that type unrounded, as in PyTorch.
+pub fn elementwise<const N: usize>(
+    call: &Call<'_>,
+    b: &Builder,
+    operands: [Operand; N],
+    dtype: DType,
+    f: impl for<'e> FnOnce([Expr<'e>; N]) -> Expr<'e>,
+) -> Result<ValueId> {
+    let shape = common_shape(b, &operands)?;
+    let wide = dtype.accumulator();
+    let mut values = [ValueId::new(0); N];
+    for (value, operand) in values.iter_mut().zip(&operands) {
+        let v = match operand {
+            Operand::Tensor(v) => b.convert(b.convert(*v, dtype)?, wide)?,
+            Operand::Scalar(s) => call.scalar_value(b, s, wide)?,
+        };
+        *value = broadcast_to(b, v, &shape)?;
+    }
+    let v = formula(b, values, f)?;
+    if b.dtype(v) == wide { b.convert(v, dtype) } else { Ok(v) }
+}
+
+/// [`elementwise`] for one core op that rounds once in any type: it stays in `dtype` where every operand is exact there.
+pub fn elementwise_once(
+    call: &Call<'_>,
+    b: &Builder,
+    operands: [Operand; 2],
+    dtype: DType,
+    op: Binary,
+) -> Result<ValueId> {
+    let exact = |o: &Operand| match o {
+        Operand::Tensor(_) => true,
+        Operand::Scalar(s) => s.known().is_some_and(|n| is_exact(n, dtype)),
+    };
+    if operands.iter().all(exact) {
+        let aligned = align(call, b, &operands, dtype)?;
+        return b.binary(op, aligned[0], aligned[1]);
+    }
+    elementwise(call, b, operands, dtype, |[x, y]| x.binary(op, y))
+}
+
+/// Whether `dtype` has no wider accumulation type, or holds `number` exactly.
+fn is_exact(number: Number, dtype: DType) -> bool {
+    let f = number.as_f64();
+    match dtype {
+        DType::BF16 => half::bf16::from_f64(f).to_f64() == f,
+        DType::F16 => half::f16::from_f64(f).to_f64() == f,
+        other => other.accumulator() == other,
+    }
+}
+
+/// PyTorch's refusal of an element type.
+pub fn not_implemented<T>(what: &str, dtype: DType) -> Result<T> {
+    invalid!("\"{what}\" not implemented for '{}'", torch_name(dtype))
+}
+
+/// What PyTorch's messages call an element type.
+pub fn torch_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "Bool",
+        DType::I8 => "Char",
+        DType::I16 => "Short",
+        DType::I32 => "Int",
+        DType::I64 => "Long",
+        DType::U8 => "Byte",
+        DType::U16 => "UInt16",
+        DType::U32 => "UInt32",
+        DType::U64 => "UInt64",
+        DType::F8E4M3FN => "Float8_e4m3fn",
+        DType::F8E5M2 => "Float8_e5m2",
+        DType::BF16 => "BFloat16",
+        DType::F16 => "Half",
+        DType::F32 => "Float",
+        DType::F64 => "Double",
+        DType::C64 => "ComplexFloat",
+        DType::C128 => "ComplexDouble",
+    }
 }
 
 /// `f` on `v` in its accumulation type (`f32` for 8- and 16-bit floats), converted back.
