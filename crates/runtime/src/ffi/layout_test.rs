@@ -1,0 +1,138 @@
+//! Compares the declarations of `sys` with the header that the CPU plugin's Python package ships, by compiling a C
+//! program that prints what the C compiler makes of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::sys;
+use crate::types::ElementType;
+
+/// Size of one declared struct and offsets of its fields, under their C names.
+#[derive(Debug)]
+pub(super) struct StructLayout {
+    pub(super) name: &'static str,
+    pub(super) size: usize,
+    pub(super) fields: Vec<(&'static str, usize)>,
+}
+
+/// `expression in C` to `value`, as declared in Rust.
+fn declared() -> BTreeMap<String, i64> {
+    let mut layouts = sys::struct_layouts();
+    layouts.push(sys::api_layout());
+    let mut all = BTreeMap::new();
+    for layout in layouts {
+        all.insert(format!("sizeof({})", layout.name), layout.size as i64);
+        for (field, offset) in layout.fields {
+            all.insert(format!("offsetof({}, {field})", layout.name), offset as i64);
+        }
+    }
+    all.extend(
+        sys::constants()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), i64::from(value))),
+    );
+    all.extend(
+        ElementType::ALL
+            .iter()
+            .map(|ty| (ty.c_name().to_owned(), i64::from(ty.raw()))),
+    );
+    // Field sizes that offsets alone do not settle.
+    all.insert(
+        "sizeof(PJRT_Buffer_Type)".to_owned(),
+        size_of::<std::ffi::c_int>() as i64,
+    );
+    all.insert(
+        "sizeof(PJRT_Error_Code)".to_owned(),
+        size_of::<std::ffi::c_int>() as i64,
+    );
+    all.insert("sizeof(bool)".to_owned(), size_of::<u8>() as i64);
+    all
+}
+
+/// The header beside the CPU plugin in the workspace's virtual environment.
+fn header() -> PathBuf {
+    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
+    let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
+    let include = "site-packages/xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h";
+    let found = pythons
+        .map(|python| python.path().join(include))
+        .find(|header| header.exists());
+    found.unwrap_or_else(|| panic!("no pjrt_c_api.h below {}: run `make setup`", venv.display()))
+}
+
+/// Values of C expressions, according to the C compiler and the header.
+fn compiled(expressions: impl Iterator<Item = String>) -> BTreeMap<String, i64> {
+    let mut source = "#include <stdio.h>\n#include \"pjrt_c_api.h\"\nint main(void) {\n".to_owned();
+    for expression in expressions {
+        writeln!(
+            source,
+            "  printf(\"%lld %s\\n\", (long long)({expression}), \"{expression}\");"
+        )
+        .expect("writes");
+    }
+    source.push_str("  return 0;\n}\n");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (program, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
+    std::fs::write(&program, source).expect("writes");
+    let include = header()
+        .parent()
+        .expect("the header is in a folder")
+        .to_owned();
+    let status = Command::new("cc")
+        .arg("-I")
+        .arg(include)
+        .arg(&program)
+        .arg("-o")
+        .arg(&binary)
+        .status();
+    assert!(
+        status.expect("cc is installed").success(),
+        "a declared name is not in the header"
+    );
+    let output = Command::new(&binary).output().expect("runs");
+    let lines = String::from_utf8(output.stdout).expect("prints text");
+    let parse = |line: &str| {
+        let (value, expression) = line.split_once(' ').expect("two columns");
+        (expression.to_owned(), value.parse().expect("a number"))
+    };
+    lines.lines().map(parse).collect()
+}
+
+#[test]
+fn declarations_match_the_header() {
+    let declared = declared();
+    assert!(
+        declared.len() > 400,
+        "only {} facts were declared",
+        declared.len()
+    );
+    let compiled = compiled(declared.keys().cloned());
+    let wrong: Vec<String> = declared
+        .iter()
+        .filter(|(expression, value)| compiled.get(*expression) != Some(value))
+        .map(|(expression, value)| {
+            format!(
+                "{expression}: {value} here, {:?} in C",
+                compiled.get(expression)
+            )
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_element_type_of_the_header_is_missing() {
+    let text = std::fs::read_to_string(header()).expect("reads");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let constants = text
+        .split(|c| !is_word(c))
+        .filter(|word| word.starts_with("PJRT_Buffer_Type_"));
+    for constant in constants {
+        assert!(
+            ElementType::ALL.iter().any(|ty| ty.c_name() == constant),
+            "{constant}"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Every line of `unsafe` in this crate: the C API's declarations, the dynamic library, and owned handles whose
+//! methods are safe to call.
+//!
+//! What keeps the handles sound:
+//! - A handle owns its C object and destroys it once; objects that belong to a client keep the client alive.
+//! - A plugin is never unloaded, so a table entry stays callable for the life of the process.
+//! - Devices are named by their index into the client's own list, never by a pointer from outside.
+//! - Host memory that a plugin may still read or write is owned by something that lives until the plugin says so.
+//! - Pointers and sizes that a plugin returns are checked for null and for absurd lengths, as far as can be told.
+//!
+//! PJRT objects are thread-safe by contract, which the `Send` and `Sync` implementations rely on.
+
+#![allow(unsafe_code)] // the C border itself; nothing outside this module tree may use `unsafe`
+
+mod api;
+mod buffer;
+mod client;
+mod event;
+mod executable;
+mod host;
+mod launch;
+#[cfg(test)]
+mod layout_test;
+mod sys;
+
+pub(crate) use api::Api;
+pub(crate) use buffer::RawBuffer;
+pub(crate) use client::RawClient;
+pub(crate) use executable::RawExecutable;
+pub(crate) use host::HostHold;
+pub(crate) use launch::{Launch, LaunchOptions, Launched};
+
+pub use api::Value;
+pub use buffer::HostTransfer;
+pub use client::DeviceMemoryStats;
+pub use event::Event;
+pub use executable::MemoryAnalysis;
+pub use host::{AlignedBytes, HOST_ALIGNMENT, HostAccess, HostMemory};

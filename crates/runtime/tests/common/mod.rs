@@ -1,0 +1,90 @@
+//! What the tests share: the CPU plugin, and small programs.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::path::{Path, PathBuf};
+
+use torchtpu_runtime::{
+    Buffer, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin,
+};
+use torchtpu_runtime::{TensorType, Value};
+
+/// The CPU plugin's library: `TORCHTPU_PLUGIN`, or the one in the workspace's virtual environment.
+pub(crate) fn plugin_path() -> PathBuf {
+    if let Some(path) = std::env::var_os(PLUGIN_ENV) {
+        return path.into();
+    }
+    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
+    let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
+    let libraries = pythons.map(|python| {
+        python
+            .path()
+            .join("site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
+    });
+    let found = libraries.into_iter().find(|library| library.exists());
+    found.unwrap_or_else(|| panic!("no CPU plugin below {}: run `make setup`", venv.display()))
+}
+
+pub(crate) fn plugin() -> Plugin {
+    Plugin::load(plugin_path()).expect("the CPU plugin loads")
+}
+
+/// A client with one device.
+pub(crate) fn client() -> Client {
+    client_of(1)
+}
+
+pub(crate) fn client_of(devices: i64) -> Client {
+    Client::new(plugin(), &[("cpu_device_count", Value::I64(devices))])
+        .expect("the CPU plugin has a client")
+}
+
+pub(crate) fn first_device(client: &Client) -> Device {
+    client.device(0).expect("there is a device")
+}
+
+pub(crate) fn compile(client: &Client, program: &str) -> Executable {
+    let compiled = client.compile(program.as_bytes(), &CompileOptions::default(), None);
+    compiled.unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn f32s(dims: &[i64]) -> TensorType {
+    TensorType::new(ElementType::F32, dims)
+}
+
+pub(crate) fn bytes(values: &[f32]) -> Vec<u8> {
+    values
+        .iter()
+        .flat_map(|value| value.to_ne_bytes())
+        .collect()
+}
+
+pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .chunks_exact(4)
+        .map(|chunk| f32::from_ne_bytes(chunk.try_into().expect("four bytes")))
+        .collect()
+}
+
+pub(crate) fn upload(device: &Device, values: &[f32], dims: &[i64]) -> Buffer {
+    Buffer::from_host(device, &bytes(values), f32s(dims)).expect("uploads")
+}
+
+pub(crate) fn download(buffer: &Buffer) -> Vec<f32> {
+    floats(&buffer.to_host().expect("downloads"))
+}
+
+/// `x + y` on vectors of four.
+pub(crate) const ADD: &str = "
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}";
+
+/// `x + 1` on vectors of 64, in `x`'s own memory.
+pub(crate) const INCREMENT: &str = "
+func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}) -> tensor<64xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<64xf32>
+  %0 = stablehlo.add %x, %c : tensor<64xf32>
+  return %0 : tensor<64xf32>
+}";
