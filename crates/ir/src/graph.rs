@@ -138,6 +138,13 @@ impl Graph {
         self.nodes.push(node);
         id
     }
+    /// Says where node `v` came from.
+    ///
+    /// # Panics
+    /// If `v` is of another graph and out of range.
+    pub fn set_loc(&mut self, v: ValueId, loc: LocId) {
+        self.nodes[v.index()].loc = loc;
+    }
     /// Types of the inputs, in order.
     pub fn input_types(&self) -> impl Iterator<Item = &Type> {
         self.inputs.iter().map(|i| self.ty(i.value))

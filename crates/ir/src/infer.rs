@@ -23,11 +23,18 @@ pub fn infer(op: &Op, args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
         Type::Tensor(t) => std::slice::from_ref(t),
         Type::Tuple(ts) => ts,
     };
-    for t in parts {
-        let bytes = t.checked_numel().and_then(|n| n.checked_mul(t.dtype.size()));
-        ensure!(bytes.is_some_and(|b| b <= isize::MAX as usize), "a tensor of type {t} is too large");
-    }
+    parts.iter().try_for_each(addressable)?;
     Ok(ty)
+}
+
+/// That a tensor of type `t` has a size in bytes that a machine could address.
+///
+/// # Errors
+/// `Invalid` otherwise.
+pub fn addressable(t: &TensorType) -> Result<()> {
+    let bytes = t.checked_numel().and_then(|n| n.checked_mul(t.dtype.size()));
+    ensure!(bytes.is_some_and(|b| b <= isize::MAX as usize), "a tensor of type {t} is too large");
+    Ok(())
 }
 
 fn tensors<'a>(args: &[&'a Type]) -> Result<Vec<&'a TensorType>> {

@@ -16,6 +16,7 @@
 
 pub mod alias;
 pub mod builder;
+pub mod diag;
 pub mod dtype;
 pub mod error;
 pub mod float8;
@@ -26,7 +27,9 @@ pub mod loc;
 pub mod op;
 pub mod ops;
 pub mod symbol;
+pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use builder::Builder;
 pub use dtype::{Category, DType};
@@ -37,3 +40,4 @@ pub use literal::{Literal, Number};
 pub use loc::{Loc, LocId, LocTable};
 pub use op::{Binary, Combiner, Comparison, Op, Precision, Reducer, Unary};
 pub use types::{Dims, Shape, TensorType, Type};
+pub use verify::verify;
