@@ -1,0 +1,150 @@
+//! Applying the steps of a plan: forwards to read a view, backwards to write through it.
+
+use super::Layout;
+use super::plan::{Step, steps_of};
+use crate::builder::Builder;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{Operands, ValueId};
+use crate::literal::Number;
+use crate::op::{Combiner, Gather, Op, Scatter, SignedDims};
+use crate::types::{Dims, Shape};
+
+/// The view's value, from the cell's.
+pub(super) fn read(b: &Builder, steps: &[Step], base: ValueId) -> Result<ValueId> {
+    steps.iter().try_fold(base, |v, step| step.forwards(b, v))
+}
+
+/// The cell's next value, when `value` is written through the view.
+pub(super) fn write(b: &Builder, steps: &[Step], base: ValueId, value: ValueId) -> Result<ValueId> {
+    // What lies beside the view is needed up to the last step that leaves something out.
+    let kept = steps.iter().rposition(Step::leaves_out).map_or(0, |i| i + 1);
+    let mut before = vec![base];
+    for step in &steps[..kept.saturating_sub(1)] {
+        before.push(step.forwards(b, before[before.len() - 1])?);
+    }
+    let mut value = value;
+    for (i, step) in steps.iter().enumerate().rev() {
+        value = step.backwards(b, before.get(i).copied(), value)?;
+    }
+    Ok(value)
+}
+
+impl Step {
+    /// Whether elements from before the step survive a write behind it.
+    fn leaves_out(&self) -> bool {
+        matches!(self, Step::Empty { .. } | Step::Slice { .. } | Step::Gather(_))
+    }
+
+    fn forwards(&self, b: &Builder, v: ValueId) -> Result<ValueId> {
+        match self {
+            Step::Empty { shape, .. } => b.full(Number::Int(0), b.dtype(v), shape),
+            Step::Transpose(permutation) => b.transpose(v, permutation),
+            Step::Reshape { to, .. } => b.reshape(v, to),
+            Step::Slice { start, limit, stride, .. } => b.slice(v, start, limit, stride),
+            Step::Extend { by, .. } => {
+                let zeros: SignedDims = by.iter().map(|_| 0).collect();
+                let high: SignedDims = by.iter().map(|&n| n as i64).collect();
+                b.pad(v, b.scalar(Number::Int(0), b.dtype(v))?, &zeros, &high, &none(by.len()))
+            }
+            Step::Broadcast { shape, dims } => b.broadcast_in_dim(v, shape, dims),
+            Step::Gather(view) => {
+                let pick = Gather {
+                    collapsed_slice_dims: Dims::from_slice(&[0]),
+                    start_index_map: Dims::from_slice(&[0]),
+                    index_vector_dim: view.sizes.len(),
+                    slice_sizes: Shape::from_slice(&[1]),
+                    ..Gather::default()
+                };
+                b.gather(v, places(b, view)?, pick)
+            }
+        }
+    }
+
+    /// The value before the step, when the one behind it becomes `v`. `before` is what it was, for a step that leaves
+    /// something out.
+    fn backwards(&self, b: &Builder, before: Option<ValueId>, v: ValueId) -> Result<ValueId> {
+        let before = || before.ok_or_else(|| crate::Error::internal("a partial write without what it is part of"));
+        match self {
+            Step::Empty { .. } => before(),
+            Step::Transpose(permutation) => {
+                let mut inverse = permutation.clone();
+                permutation.iter().enumerate().for_each(|(i, &d)| inverse[d] = i);
+                b.transpose(v, &inverse)
+            }
+            Step::Reshape { from, .. } => b.reshape(v, from),
+            Step::Slice { from, start, limit, stride } => update(b, before()?, v, from, start, limit, stride),
+            Step::Extend { from, .. } => b.slice(v, &none(from.len()), from, &ones(from.len())),
+            Step::Broadcast { dims, .. } => {
+                // A repeated place is never written, so all other dimensions have extent 1.
+                let shape = b.shape(v);
+                b.reshape(v, &dims.iter().map(|&d| shape[d]).collect::<Shape>())
+            }
+            Step::Gather(view) => {
+                let put = Scatter {
+                    combiner: Combiner::Set,
+                    update_window_dims: Dims::new(),
+                    inserted_window_dims: Dims::from_slice(&[0]),
+                    input_batching_dims: Dims::new(),
+                    scatter_indices_batching_dims: Dims::new(),
+                    scatter_dims_to_operand_dims: Dims::from_slice(&[0]),
+                    index_vector_dim: view.sizes.len(),
+                    unique_indices: true,
+                };
+                b.scatter(before()?, places(b, view)?, v, put)
+            }
+        }
+    }
+}
+
+/// `before` with `v` at `start, start + stride, ...`: a slice update, which XLA does in place, where the steps are 1;
+/// elsewhere a choice between the two.
+fn update(
+    b: &Builder,
+    before: ValueId,
+    v: ValueId,
+    from: &Shape,
+    start: &Dims,
+    limit: &Dims,
+    stride: &Dims,
+) -> Result<ValueId> {
+    if stride.iter().all(|&s| s == 1) {
+        let mut operands = Operands::from_slice(&[before, v]);
+        for &s in start {
+            operands.push(b.scalar(Number::Int(s as i64), DType::I64)?);
+        }
+        return b.push(Op::DynamicUpdateSlice, &operands, vec![]);
+    }
+    let low: SignedDims = start.iter().map(|&s| s as i64).collect();
+    let high: SignedDims = (0..from.len())
+        .map(|d| {
+            let n = (limit[d] - start[d]).div_ceil(stride[d]);
+            (from[d] - start[d] - ((n - 1) * stride[d] + 1)) as i64
+        })
+        .collect();
+    let interior: Dims = stride.iter().map(|&s| s - 1).collect();
+    let spread = b.pad(v, b.scalar(Number::Int(0), b.dtype(v))?, &low, &high, &interior)?;
+    let here = b.full(Number::Bool(true), DType::Bool, &b.shape(v))?;
+    let mask = b.pad(here, b.scalar(Number::Bool(false), DType::Bool)?, &low, &high, &interior)?;
+    b.select(mask, spread, before)
+}
+
+/// The place of every element of `view`, in its shape.
+fn places(b: &Builder, view: &Layout) -> Result<ValueId> {
+    let sizes = &view.sizes[..];
+    let mut places = b.full(Number::Int(view.offset as i64), DType::I64, sizes)?;
+    for (dim, stride) in steps_of(view) {
+        let count = b.iota(DType::I64, sizes, dim)?;
+        let step = b.full(Number::Int(stride as i64), DType::I64, sizes)?;
+        places = b.add(places, b.multiply(count, step)?)?;
+    }
+    Ok(places)
+}
+
+fn none(rank: usize) -> Dims {
+    std::iter::repeat_n(0, rank).collect()
+}
+
+fn ones(rank: usize) -> Dims {
+    std::iter::repeat_n(1, rank).collect()
+}
