@@ -1,1 +1,69 @@
-//! lower
+//! Core ops to StableHLO.
+//!
+//! [`lower`] writes a concrete [`ir::Graph`] as one MLIR module with one public function, `@main`: its arguments are
+//! the graph's inputs, its results the graph's outputs, both in order. Results that are the next value of an input
+//! carry `tf.aliasing_output` on that argument, so that the two share memory.
+//!
+//! StableHLO is not part of LLVM's MLIR. The ops are built as *unregistered* ones: MLIR takes them as they come,
+//! `#stablehlo` attributes stay opaque, and nothing is checked before a plugin parses the module, which silently
+//! accepts an optional attribute that it does not know. So every attribute is spelled in one place, `attr`, from Rust
+//! types; one exhaustive match over [`ir::Op`] uses them, in `emit`; and each op with other than default attributes is
+//! compiled and compared with the reference evaluator in the tests. Only the `func` dialect is loaded, which keeps the
+//! binary small.
+//!
+//! What a core op leaves implicit is written out here: the bodies of reductions, scatters and sorts (`body`), with
+//! their rules for NaN and ties; `bool` conversions as comparisons with zero; tuples, which never surface, as the
+//! results of their op. Special functions (`erf`, `lgamma`, ...) are CHLO ops: every plugin expands them itself.
+//!
+//! A [`Module`] is bytecode: `Send`, free of any MLIR context, the same bytes on every host. Its text is for people
+//! and is printed from the bytecode on demand. With [`LowerOptions::locations`] off, the bytes do not depend on where
+//! the program came from: that form keys the compile cache.
+//!
+//! This crate alone names MLIR.
+
+mod attr;
+mod body;
+mod constant;
+mod emit;
+mod location;
+mod module;
+mod scope;
+mod session;
+
+pub use ir::{Error, Result};
+pub use location::PathPrefixes;
+pub use module::{Module, TextOptions};
+
+/// Changes whenever the same graph would be written differently. Part of every compile-cache key.
+pub const EMITTER_VERSION: u32 = 1;
+
+/// What a module carries besides the program.
+#[derive(Clone, Debug)]
+pub struct LowerOptions {
+    /// Write source locations and the graph's name, which plugins show in profiles and errors. Off: the bytes depend
+    /// on the program alone.
+    pub locations: bool,
+    /// Let inputs that the program mutates share memory with their next value.
+    pub donate: bool,
+    /// What to cut off source paths.
+    pub path_prefixes: PathPrefixes,
+}
+
+impl Default for LowerOptions {
+    fn default() -> LowerOptions {
+        LowerOptions { locations: true, donate: true, path_prefixes: PathPrefixes::default() }
+    }
+}
+
+/// Writes `graph` as a StableHLO module.
+///
+/// # Errors
+/// `Internal`, if `graph` is not well-formed: operands that come later or are missing, tuples where tensors belong.
+/// `Invalid`, if bodies nest deeper than 64 levels.
+pub fn lower(graph: &ir::Graph, options: &LowerOptions) -> Result<Module> {
+    let context = session::context();
+    let session = session::Session::new(&context, options);
+    let module = emit::module(&session, graph)?;
+    session.check(&module)?;
+    Ok(Module::new(&module))
+}

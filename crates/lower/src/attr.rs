@@ -1,0 +1,187 @@
+//! Every attribute of a StableHLO op, spelled from Rust types. Nothing else writes `#stablehlo`: a plugin takes a
+//! misspelt optional attribute in silence.
+
+use crate::session::Session;
+use ir::op::{Convolution, DotGeneral, Gather, Scatter};
+use ir::{Comparison, DType, Error, Precision, Result};
+use melior::ir::attribute::{BoolAttribute, DenseElementsAttribute, DenseI64ArrayAttribute, IntegerAttribute};
+use melior::ir::r#type::{IntegerType, RankedTensorType};
+use melior::ir::{Attribute, Type};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// A number as MLIR's `i64` has it.
+pub(crate) fn signed(x: usize) -> Result<i64> {
+    i64::try_from(x).map_err(|_| Error::internal(format!("the attribute {x} does not fit i64")))
+}
+
+impl<'c> Session<'c> {
+    /// `2 : i64`
+    pub(crate) fn index(&self, x: usize) -> Result<Attribute<'c>> {
+        Ok(IntegerAttribute::new(self.i64(), signed(x)?).into())
+    }
+
+    /// `array<i64: 1, 2>`
+    pub(crate) fn indices(&self, xs: &[usize]) -> Result<Attribute<'c>> {
+        let xs: SmallVec<[i64; 6]> = xs.iter().map(|&x| signed(x)).collect::<Result<_>>()?;
+        Ok(self.integers(&xs))
+    }
+
+    /// `array<i64: -1, 2>`
+    pub(crate) fn integers(&self, xs: &[i64]) -> Attribute<'c> {
+        DenseI64ArrayAttribute::new(self.context, xs).into()
+    }
+
+    /// `true`
+    pub(crate) fn boolean(&self, x: bool) -> Attribute<'c> {
+        BoolAttribute::new(self.context, x).into()
+    }
+
+    /// `array<i1: false, false>`: no window dimension runs backwards.
+    pub(crate) fn no_reversal(&self, spatial: usize) -> Result<Attribute<'c>> {
+        match spatial {
+            0 => self.parse("array<i1>".to_owned()),
+            n => self.parse(format!("array<i1: {}>", vec!["false"; n].join(", "))),
+        }
+    }
+
+    /// `dense<[[low, high], ...]> : tensor<Nx2xi64>`
+    pub(crate) fn padding(&self, pairs: &[(i64, i64)]) -> Attribute<'c> {
+        let ty = RankedTensorType::new(&[pairs.len() as u64, 2], self.i64(), None);
+        let flat: SmallVec<[i64; 12]> = pairs.iter().flat_map(|&(low, high)| [low, high]).collect();
+        DenseElementsAttribute::i64_values(ty.into(), &flat).into()
+    }
+
+    pub(crate) fn comparison_direction(&self, c: Comparison) -> Result<Attribute<'c>> {
+        let direction = match c {
+            Comparison::Eq => "EQ",
+            Comparison::Ne => "NE",
+            Comparison::Lt => "LT",
+            Comparison::Le => "LE",
+            Comparison::Gt => "GT",
+            Comparison::Ge => "GE",
+        };
+        self.parse(format!("#stablehlo<comparison_direction {direction}>"))
+    }
+
+    /// IEEE for floats: NaN compares unequal, `-0` equals `0`. (`TOTALORDER` is nobody's wish here.)
+    pub(crate) fn comparison_type(&self, dtype: DType) -> Result<Attribute<'c>> {
+        let kind = match dtype {
+            d if d.is_float() || d.is_complex() => "FLOAT",
+            d if d.is_unsigned() || d == DType::Bool => "UNSIGNED",
+            _ => "SIGNED",
+        };
+        self.parse(format!("#stablehlo<comparison_type {kind}>"))
+    }
+
+    /// For both operands of a contraction of `dtype`. Narrow floats and integers have one precision only.
+    pub(crate) fn precision_config(&self, precision: Precision, dtype: DType) -> Result<Attribute<'c>> {
+        let wide = matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128);
+        let p = match precision {
+            Precision::High if wide => "HIGH",
+            Precision::Highest if wide => "HIGHEST",
+            Precision::Default | Precision::High | Precision::Highest => "DEFAULT",
+        };
+        self.parse(format!("[#stablehlo<precision {p}>, #stablehlo<precision {p}>]"))
+    }
+
+    pub(crate) fn three_fry(&self) -> Result<Attribute<'c>> {
+        self.parse("#stablehlo<rng_algorithm THREE_FRY>".to_owned())
+    }
+
+    pub(crate) fn gather(&self, g: &Gather) -> Result<Attribute<'c>> {
+        self.dimension_numbers(
+            "gather",
+            &[
+                ("offset_dims", &g.offset_dims),
+                ("collapsed_slice_dims", &g.collapsed_slice_dims),
+                ("operand_batching_dims", &g.operand_batching_dims),
+                ("start_indices_batching_dims", &g.start_indices_batching_dims),
+                ("start_index_map", &g.start_index_map),
+            ],
+            Some(g.index_vector_dim),
+        )
+    }
+
+    pub(crate) fn scatter(&self, s: &Scatter) -> Result<Attribute<'c>> {
+        self.dimension_numbers(
+            "scatter",
+            &[
+                ("update_window_dims", &s.update_window_dims),
+                ("inserted_window_dims", &s.inserted_window_dims),
+                ("input_batching_dims", &s.input_batching_dims),
+                ("scatter_indices_batching_dims", &s.scatter_indices_batching_dims),
+                ("scatter_dims_to_operand_dims", &s.scatter_dims_to_operand_dims),
+            ],
+            Some(s.index_vector_dim),
+        )
+    }
+
+    pub(crate) fn dot(&self, d: &DotGeneral) -> Result<Attribute<'c>> {
+        self.dimension_numbers(
+            "dot",
+            &[
+                ("lhs_batching_dimensions", &d.lhs_batch),
+                ("rhs_batching_dimensions", &d.rhs_batch),
+                ("lhs_contracting_dimensions", &d.lhs_contract),
+                ("rhs_contracting_dimensions", &d.rhs_contract),
+            ],
+            None,
+        )
+    }
+
+    /// `#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>`
+    pub(crate) fn conv(&self, c: &Convolution) -> Result<Attribute<'c>> {
+        let input = layout(&[("b", c.input_batch), ("f", c.input_feature)], &c.input_spatial)?;
+        let kernel = layout(&[("i", c.kernel_input_feature), ("o", c.kernel_output_feature)], &c.kernel_spatial)?;
+        let output = layout(&[("b", c.output_batch), ("f", c.output_feature)], &c.output_spatial)?;
+        self.parse(format!("#stablehlo.conv<[{input}]x[{kernel}]->[{output}]>"))
+    }
+
+    /// The attributes of `@main`'s arguments: `aliased[i]` is the result that may take argument `i`'s memory.
+    pub(crate) fn arguments(&self, aliased: &[Option<usize>]) -> Result<Attribute<'c>> {
+        let dictionary = |result: &Option<usize>| match result {
+            Some(result) => format!("{{tf.aliasing_output = {result} : i32}}"),
+            None => "{}".to_owned(),
+        };
+        let all: Vec<String> = aliased.iter().map(dictionary).collect();
+        self.parse(format!("[{}]", all.join(", ")))
+    }
+
+    /// Absent lists are empty, as StableHLO prints them.
+    fn dimension_numbers(
+        &self,
+        name: &str,
+        lists: &[(&str, &[usize])],
+        vector: Option<usize>,
+    ) -> Result<Attribute<'c>> {
+        let mut fields: Vec<String> = vec![];
+        for (key, dims) in lists.iter().filter(|(_, dims)| !dims.is_empty()) {
+            fields.push(format!("{key} = {dims:?}"));
+        }
+        fields.extend(vector.map(|dim| format!("index_vector_dim = {dim}")));
+        self.parse(format!("#stablehlo.{name}<{}>", fields.join(", ")))
+    }
+
+    fn i64(&self) -> Type<'c> {
+        IntegerType::new(self.context, 64).into()
+    }
+}
+
+/// `b, f, 0, 1`: what each dimension is.
+fn layout(named: &[(&str, usize)], spatial: &[usize]) -> Result<String> {
+    let role = |dim: usize| {
+        let name = named.iter().find(|(_, d)| *d == dim).map(|(name, _)| (*name).to_owned());
+        name.or_else(|| spatial.iter().position(|&d| d == dim).map(|i| i.to_string()))
+    };
+    let mut text = String::new();
+    for dim in 0..named.len() + spatial.len() {
+        let Some(role) = role(dim) else {
+            return Err(Error::internal(format!("dimension {dim} of a convolution has no role")));
+        };
+        let comma = if dim == 0 { "" } else { ", " };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{comma}{role}");
+    }
+    Ok(text)
+}

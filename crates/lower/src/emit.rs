@@ -1,0 +1,411 @@
+//! The one match from core ops to StableHLO.
+
+use crate::constant::{greatest, identity, zeros};
+use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
+use crate::session::Session;
+use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
+use ir::{
+    Binary, Comparison, DType, Error, Graph, Literal, Node, Op, OutputKind, Reducer, Result, TensorType, Type, Unary,
+};
+use melior::ir::attribute::{StringAttribute, TypeAttribute};
+use melior::ir::block::BlockLike;
+use melior::ir::operation::{OperationBuilder, OperationMutLike};
+use melior::ir::r#type::FunctionType;
+
+use melior::ir::{Attribute, Block, Identifier, Location, Module, Region, RegionLike};
+use smallvec::{SmallVec, smallvec};
+
+/// How deep `while` and `if` may nest; emission and MLIR's own passes recurse by it.
+const MAX_DEPTH: usize = 64;
+
+/// `graph` as a module with one public function, `@main`.
+pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph) -> Result<Module<'c>> {
+    let unknown = Location::unknown(session.context);
+    let mut module = Module::new(unknown);
+    if session.options.locations && !graph.name.is_empty() {
+        let name = StringAttribute::new(session.context, &graph.name).into();
+        module.as_operation_mut().set_attribute("sym_name", name);
+    }
+    let inputs = types(session, graph.input_types())?;
+    let results = types(session, graph.output_types())?;
+    let block = Block::new(&inputs.iter().map(|&t| (t, unknown)).collect::<Vec<_>>());
+    let region = Region::new();
+    let scope = Scope { session, block: region.append_block(block), location: unknown, depth: 0 };
+    let outputs = scope.graph(graph, &scope.arguments(inputs.len())?)?;
+    scope.push(Instruction::new("func.return").operands(&outputs), &[])?;
+
+    let id = |name| Identifier::new(session.context, name);
+    let signature = FunctionType::new(session.context, &inputs, &results).into();
+    let mut attributes: Vec<(Identifier<'c>, Attribute<'c>)> = vec![
+        (id("sym_name"), StringAttribute::new(session.context, "main").into()),
+        (id("sym_visibility"), StringAttribute::new(session.context, "public").into()),
+        (id("function_type"), TypeAttribute::new(signature).into()),
+    ];
+    let aliased = donations(session, graph)?;
+    if aliased.iter().any(Option::is_some) {
+        attributes.push((id("arg_attrs"), session.arguments(&aliased)?));
+    }
+    let function = OperationBuilder::new("func.func", unknown).add_attributes(&attributes).add_regions([region]);
+    module.body().append_operation(function.build().map_err(internal)?);
+    Ok(module)
+}
+
+/// For each input the output that takes its memory.
+fn donations(session: &Session<'_>, graph: &Graph) -> Result<Vec<Option<usize>>> {
+    let mut aliased = vec![None; graph.inputs.len()];
+    for (i, output) in graph.outputs.iter().enumerate() {
+        let OutputKind::Mutation(input) = output.kind else { continue };
+        let Some(target) = graph.inputs.get(input) else {
+            return Err(Error::internal(format!("output {} mutates input {input}, which is not there", output.name)));
+        };
+        if graph.ty(target.value) != graph.ty(output.value) {
+            let (from, to) = (graph.ty(target.value), graph.ty(output.value));
+            return Err(Error::internal(format!("{} turns from {from} into {to}", target.name)));
+        }
+        if aliased[input].replace(i).is_some() {
+            return Err(Error::internal(format!("{} has two next values", target.name)));
+        }
+    }
+    Ok(if session.options.donate { aliased } else { vec![None; graph.inputs.len()] })
+}
+
+fn types<'t, 'c>(session: &Session<'c>, types: impl Iterator<Item = &'t Type>) -> Result<Vec<MlirType<'c>>> {
+    types.map(|t| session.tensor(tensor(t)?)).collect()
+}
+
+fn tensor(ty: &Type) -> Result<&TensorType> {
+    ty.tensor().ok_or_else(|| Error::internal(format!("a tuple {ty} stands where a tensor belongs")))
+}
+
+/// The values of a graph's nodes: several for a tuple.
+struct Emitted<'c> {
+    values: Vec<V<'c>>,
+    ends: Vec<usize>,
+}
+
+impl<'c> Emitted<'c> {
+    fn of(&self, v: ir::ValueId) -> Result<&[V<'c>]> {
+        let i = v.index();
+        let Some(&end) = self.ends.get(i) else {
+            return Err(Error::internal(format!("{v} is used before it is made")));
+        };
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        Ok(&self.values[start..end])
+    }
+
+    fn one(&self, v: ir::ValueId) -> Result<V<'c>> {
+        match self.of(v)? {
+            [only] => Ok(*only),
+            many => Err(Error::internal(format!("{v} is a tuple of {}", many.len()))),
+        }
+    }
+}
+
+impl<'s, 'c> Scope<'s, 'c> {
+    /// Appends all nodes of `graph`, its inputs being `inputs`; the values of its outputs.
+    fn graph(&self, graph: &Graph, inputs: &[V<'c>]) -> Result<Values<'c>> {
+        if self.depth > MAX_DEPTH {
+            return Err(Error::invalid(format!("bodies nest deeper than {MAX_DEPTH} levels")));
+        }
+        let locations: Vec<Location<'c>> = graph.locs.iter().map(|loc| self.session.location(loc)).collect();
+        let nodes = graph.nodes();
+        let mut emitted = Emitted { values: Vec::with_capacity(nodes.len()), ends: Vec::with_capacity(nodes.len()) };
+        for node in nodes {
+            let location = locations.get(node.loc.index()).copied().unwrap_or(self.location);
+            let scope = Scope { session: self.session, block: self.block, location, depth: self.depth };
+            let results = scope.node(graph, node, inputs, &emitted).map_err(|e| {
+                let loc = graph.locs.get(node.loc);
+                e.at(&loc.op, loc)
+            })?;
+            emitted.values.extend(results);
+            emitted.ends.push(emitted.values.len());
+        }
+        graph.outputs.iter().map(|o| emitted.one(o.value)).collect()
+    }
+
+    fn node(&self, graph: &Graph, node: &Node, inputs: &[V<'c>], emitted: &Emitted<'c>) -> Result<Values<'c>> {
+        match node.op {
+            Op::Input { index } => {
+                let input = inputs.get(index).ok_or_else(|| Error::internal(format!("there is no input {index}")))?;
+                return Ok(smallvec![*input]);
+            }
+            Op::GetTupleElement { index } => {
+                let tuple = node.operands.first().ok_or_else(|| internal("get_tuple_element of nothing"))?;
+                let part = emitted.of(*tuple)?.get(index).copied();
+                return Ok(smallvec![part.ok_or_else(|| Error::internal(format!("{tuple} has no element {index}")))?]);
+            }
+            _ => {}
+        }
+        let operands: Values<'c> = node.operands.iter().map(|&v| emitted.one(v)).collect::<Result<_>>()?;
+        let operand_types: SmallVec<[&TensorType; 4]> =
+            node.operands.iter().map(|&v| tensor(graph.ty(v))).collect::<Result<_>>()?;
+        self.op(node, &operands, &operand_types)
+    }
+
+    /// The match. Every op that has operands of its own kind is an [`Instruction`]; its results are typed by the node.
+    fn op(&self, node: &Node, args: &[V<'c>], types: &[&TensorType]) -> Result<Values<'c>> {
+        let s = self.session;
+        let hlo = |name| Instruction::new(name).operands(args);
+        let instruction = match &node.op {
+            Op::Input { .. } | Op::GetTupleElement { .. } => return Err(internal("handled with the node")),
+            Op::Constant(literal) => hlo("stablehlo.constant").with("value", s.dense(literal)?),
+            Op::Iota { dim, .. } => hlo("stablehlo.iota").with("iota_dimension", s.index(*dim)?),
+            Op::Unary(u) => return self.function(unary(*u), args, types, node),
+            Op::Binary(b) => return self.function(binary(*b), args, types, node),
+            Op::Compare(c) => hlo("stablehlo.compare")
+                .with("comparison_direction", s.comparison_direction(*c)?)
+                .with("compare_type", s.comparison_type(first(types)?.dtype)?),
+            Op::Select => hlo("stablehlo.select"),
+            Op::Convert { dtype: DType::Bool } => return self.truth(args, types),
+            Op::Convert { .. } => hlo("stablehlo.convert"),
+            Op::BitcastConvert { .. } => hlo("stablehlo.bitcast_convert"),
+            Op::BroadcastInDim { dims, .. } => {
+                hlo("stablehlo.broadcast_in_dim").with("broadcast_dimensions", s.indices(dims)?)
+            }
+            Op::Reshape { .. } => hlo("stablehlo.reshape"),
+            Op::Transpose { permutation } => hlo("stablehlo.transpose").with("permutation", s.indices(permutation)?),
+            Op::Slice { start, limit, stride } => hlo("stablehlo.slice")
+                .with("start_indices", s.indices(start)?)
+                .with("limit_indices", s.indices(limit)?)
+                .with("strides", s.indices(stride)?),
+            Op::DynamicSlice { sizes } => hlo("stablehlo.dynamic_slice").with("slice_sizes", s.indices(sizes)?),
+            Op::DynamicUpdateSlice => hlo("stablehlo.dynamic_update_slice"),
+            Op::Concatenate { dim } => hlo("stablehlo.concatenate").with("dimension", s.index(*dim)?),
+            Op::Pad { low, high, interior } => hlo("stablehlo.pad")
+                .with("edge_padding_low", s.integers(low))
+                .with("edge_padding_high", s.integers(high))
+                .with("interior_padding", s.indices(interior)?),
+            Op::Reverse { dims } => hlo("stablehlo.reverse").with("dimensions", s.indices(dims)?),
+            Op::Gather(g) => self.gather(hlo("stablehlo.gather"), g)?,
+            Op::Scatter(x) => self.scatter(hlo("stablehlo.scatter"), x, first(types)?.dtype)?,
+            Op::DotGeneral(d) => self.dot_general(hlo("stablehlo.dot_general"), d, first(types)?.dtype)?,
+            Op::Convolution(c) => self.convolution(hlo("stablehlo.convolution"), c, first(types)?.dtype)?,
+            Op::Reduce { reducer, dims } => {
+                self.reduction("stablehlo.reduce", *reducer, args, types)?.with("dimensions", s.indices(dims)?)
+            }
+            Op::ReduceWindow { reducer, window } => {
+                let reduction = self.reduction("stablehlo.reduce_window", *reducer, args, types)?;
+                self.windowed(reduction, window)?
+                    .with("base_dilations", s.indices(&window.base_dilation)?)
+                    .with("window_dilations", s.indices(&window.dilation)?)
+            }
+            Op::SelectAndScatter { window } => self.select_and_scatter(args, window, first(types)?.dtype)?,
+            Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
+            Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
+            Op::While => self.while_loop(node, args)?,
+            Op::If => self.branch(node, args)?,
+        };
+        self.results(instruction, &node.ty)
+    }
+
+    /// An elementwise op. No plugin expands special functions of 8-bit floats: those are computed in `f32`.
+    fn function(&self, name: &'static str, args: &[V<'c>], types: &[&TensorType], node: &Node) -> Result<Values<'c>> {
+        let result = tensor(&node.ty)?;
+        let narrow = matches!(result.dtype, DType::F8E4M3FN | DType::F8E5M2);
+        if !(narrow && name.starts_with("chlo.")) {
+            return Ok(smallvec![self.elementwise(name, args, result)?]);
+        }
+        let wide = TensorType { dtype: DType::F32, shape: first(types)?.shape.clone() };
+        let widened: Values<'c> =
+            args.iter().map(|&a| self.elementwise("stablehlo.convert", &[a], &wide)).collect::<Result<_>>()?;
+        let computed = self.elementwise(name, &widened, &wide)?;
+        Ok(smallvec![self.elementwise("stablehlo.convert", &[computed], result)?])
+    }
+
+    /// Conversion to `bool`: `x != 0`.
+    fn truth(&self, args: &[V<'c>], types: &[&TensorType]) -> Result<Values<'c>> {
+        let ([x], [ty]) = (args, types) else { return Err(internal("convert takes one operand")) };
+        let zero = self.constant(&zeros(ty))?;
+        Ok(smallvec![self.compare(Comparison::Ne, ty, *x, zero)?])
+    }
+
+    fn gather(&self, i: Instruction<'c>, g: &Gather) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("dimension_numbers", s.gather(g)?)
+            .with("slice_sizes", s.indices(&g.slice_sizes)?)
+            .with("indices_are_sorted", s.boolean(false)))
+    }
+
+    fn scatter(&self, i: Instruction<'c>, x: &Scatter, dtype: DType) -> Result<Instruction<'c>> {
+        let s = self.session;
+        let body = self.scalar_region(&[dtype; 2], |body, args| match args {
+            [old, update] => Ok(smallvec![body.combiner(x.combiner, dtype, *old, *update)?]),
+            _ => Err(internal("a combiner takes two values")),
+        })?;
+        Ok(i.with("scatter_dimension_numbers", s.scatter(x)?)
+            .with("indices_are_sorted", s.boolean(false))
+            .with("unique_indices", s.boolean(x.unique_indices))
+            .region(body))
+    }
+
+    fn dot_general(&self, i: Instruction<'c>, d: &DotGeneral, dtype: DType) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("dot_dimension_numbers", s.dot(d)?).with("precision_config", s.precision_config(d.precision, dtype)?))
+    }
+
+    fn convolution(&self, i: Instruction<'c>, c: &Convolution, dtype: DType) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("window_strides", s.indices(&c.strides)?)
+            .with("padding", s.padding(&c.padding))
+            .with("lhs_dilation", s.indices(&c.lhs_dilation)?)
+            .with("rhs_dilation", s.indices(&c.rhs_dilation)?)
+            .with("window_reversal", s.no_reversal(c.strides.len())?)
+            .with("dimension_numbers", s.conv(c)?)
+            .with("feature_group_count", s.index(c.feature_group_count)?)
+            .with("batch_group_count", s.index(c.batch_group_count)?)
+            .with("precision_config", s.precision_config(c.precision, dtype)?))
+    }
+
+    fn reduction(
+        &self,
+        name: &'static str,
+        reducer: Reducer,
+        args: &[V<'c>],
+        types: &[&TensorType],
+    ) -> Result<Instruction<'c>> {
+        let dtypes: SmallVec<[DType; 2]> = types.iter().map(|t| t.dtype).collect();
+        let start = |(i, &dtype): (usize, &DType)| match i {
+            0 => self.constant(&identity(reducer, dtype)),
+            _ => self.constant(&Literal::splat(greatest(dtype), dtype, [])),
+        };
+        let identities: Values<'c> = dtypes.iter().enumerate().map(start).collect::<Result<_>>()?;
+        let pairs: Vec<DType> = [&dtypes[..], &dtypes[..]].concat();
+        let body = self.scalar_region(&pairs, |body, args| {
+            let (lhs, rhs) = args.split_at(dtypes.len());
+            Ok(body.reducer(reducer, &dtypes, lhs, rhs)?.into())
+        })?;
+        Ok(Instruction::new(name).operands(args).operands(&identities).region(body))
+    }
+
+    fn windowed(&self, i: Instruction<'c>, window: &Window) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("window_dimensions", s.indices(&window.size)?)
+            .with("window_strides", s.indices(&window.strides)?)
+            .with("padding", s.padding(&window.padding)))
+    }
+
+    fn select_and_scatter(&self, args: &[V<'c>], window: &Window, dtype: DType) -> Result<Instruction<'c>> {
+        let zero = self.constant(&zeros(&TensorType::new(dtype, [])))?;
+        let pair = [dtype; 2];
+        let select = self.scalar_region(&pair, |body, args| match args {
+            [best, candidate] => Ok(smallvec![body.keeps(dtype, *best, *candidate)?]),
+            _ => Err(internal("a selection takes two values")),
+        })?;
+        let scatter = self.scalar_region(&pair, |body, args| {
+            Ok(body.reducer(Reducer::Add, &[dtype], &args[..1], &args[1..])?.into())
+        })?;
+        let i = Instruction::new("stablehlo.select_and_scatter").operands(args).operands(&[zero]);
+        Ok(self.windowed(i, window)?.region(select).region(scatter))
+    }
+
+    fn sort(
+        &self,
+        dim: usize,
+        descending: bool,
+        stable: bool,
+        args: &[V<'c>],
+        types: &[&TensorType],
+    ) -> Result<Instruction<'c>> {
+        let s = self.session;
+        let key = first(types)?.dtype;
+        let pairs: Vec<DType> = types.iter().flat_map(|t| [t.dtype; 2]).collect();
+        let comparator = self.scalar_region(&pairs, |body, args| match args {
+            [a, b, ..] => Ok(smallvec![body.sorts_before(key, descending, *a, *b)?]),
+            _ => Err(internal("a comparator takes two values")),
+        })?;
+        Ok(Instruction::new("stablehlo.sort")
+            .operands(args)
+            .with("dimension", s.index(dim)?)
+            .with("is_stable", s.boolean(stable))
+            .region(comparator))
+    }
+
+    fn while_loop(&self, node: &Node, args: &[V<'c>]) -> Result<Instruction<'c>> {
+        let mut i = Instruction::new("stablehlo.while").operands(args);
+        for body in &node.bodies {
+            let inputs = types(self.session, body.input_types())?;
+            i = i.region(self.region(&inputs, |scope, args| scope.graph(body, args))?);
+        }
+        Ok(i)
+    }
+
+    /// The regions of an `if` take no arguments: a body's inputs are the operands themselves, captured.
+    fn branch(&self, node: &Node, args: &[V<'c>]) -> Result<Instruction<'c>> {
+        let [pred, captured @ ..] = args else { return Err(internal("if takes a predicate")) };
+        let mut i = Instruction::new("stablehlo.if").operands(&[*pred]);
+        for body in &node.bodies {
+            i = i.region(self.region(&[], |scope, _| scope.graph(body, captured))?);
+        }
+        Ok(i)
+    }
+}
+
+fn first<'t>(types: &[&'t TensorType]) -> Result<&'t TensorType> {
+    types.first().copied().ok_or_else(|| internal("the op has no operand"))
+}
+
+fn unary(u: Unary) -> &'static str {
+    match u {
+        Unary::Abs => "stablehlo.abs",
+        Unary::Acos => "chlo.acos",
+        Unary::Acosh => "chlo.acosh",
+        Unary::Asin => "chlo.asin",
+        Unary::Asinh => "chlo.asinh",
+        Unary::Atanh => "chlo.atanh",
+        Unary::BesselI1e => "chlo.bessel_i1e",
+        Unary::Cbrt => "stablehlo.cbrt",
+        Unary::Ceil => "stablehlo.ceil",
+        Unary::Cosh => "chlo.cosh",
+        Unary::Cosine => "stablehlo.cosine",
+        Unary::CountLeadingZeros => "stablehlo.count_leading_zeros",
+        Unary::Digamma => "chlo.digamma",
+        Unary::Erf => "chlo.erf",
+        Unary::ErfInv => "chlo.erf_inv",
+        Unary::Erfc => "chlo.erfc",
+        Unary::Exponential => "stablehlo.exponential",
+        Unary::ExponentialMinusOne => "stablehlo.exponential_minus_one",
+        Unary::Floor => "stablehlo.floor",
+        Unary::Imag => "stablehlo.imag",
+        Unary::IsFinite => "stablehlo.is_finite",
+        Unary::Lgamma => "chlo.lgamma",
+        Unary::Log => "stablehlo.log",
+        Unary::LogPlusOne => "stablehlo.log_plus_one",
+        Unary::Logistic => "stablehlo.logistic",
+        Unary::Negate => "stablehlo.negate",
+        Unary::Not => "stablehlo.not",
+        Unary::Popcnt => "stablehlo.popcnt",
+        Unary::Real => "stablehlo.real",
+        Unary::RoundNearestEven => "stablehlo.round_nearest_even",
+        Unary::Rsqrt => "stablehlo.rsqrt",
+        Unary::Sign => "stablehlo.sign",
+        Unary::Sine => "stablehlo.sine",
+        Unary::Sinh => "chlo.sinh",
+        Unary::Sqrt => "stablehlo.sqrt",
+        Unary::Tan => "stablehlo.tan",
+        Unary::Tanh => "stablehlo.tanh",
+    }
+}
+
+fn binary(b: Binary) -> &'static str {
+    match b {
+        Binary::Add => "stablehlo.add",
+        Binary::And => "stablehlo.and",
+        Binary::Atan2 => "stablehlo.atan2",
+        Binary::Complex => "stablehlo.complex",
+        Binary::Divide => "stablehlo.divide",
+        Binary::Maximum => "stablehlo.maximum",
+        Binary::Minimum => "stablehlo.minimum",
+        Binary::Multiply => "stablehlo.multiply",
+        Binary::NextAfter => "chlo.next_after",
+        Binary::Or => "stablehlo.or",
+        Binary::Polygamma => "chlo.polygamma",
+        Binary::Power => "stablehlo.power",
+        Binary::Remainder => "stablehlo.remainder",
+        Binary::ShiftLeft => "stablehlo.shift_left",
+        Binary::ShiftRightArithmetic => "stablehlo.shift_right_arithmetic",
+        Binary::ShiftRightLogical => "stablehlo.shift_right_logical",
+        Binary::Subtract => "stablehlo.subtract",
+        Binary::Xor => "stablehlo.xor",
+        Binary::Zeta => "chlo.zeta",
+    }
+}

@@ -1,0 +1,88 @@
+//! Source locations: `"module.path/aten.op"("path.py":line)`.
+
+use crate::session::Session;
+use ir::Loc;
+use melior::ir::Location;
+
+/// What to cut off the front of source paths, so that the same program is written the same way on every host.
+///
+/// The longest prefix that ends at a path separator wins. A path that none fits loses everything up to its package
+/// folder (`site-packages`, `dist-packages`), and any other absolute path everything but the file's name.
+#[derive(Clone, Debug, Default)]
+pub struct PathPrefixes(Vec<String>);
+
+impl PathPrefixes {
+    /// These folders, usually the current one.
+    pub fn new(prefixes: impl IntoIterator<Item = impl Into<String>>) -> PathPrefixes {
+        let trimmed = |p: String| p.trim_end_matches(['/', '\\']).to_owned();
+        let mut all: Vec<String> = prefixes.into_iter().map(|p| trimmed(p.into())).collect();
+        all.retain(|p| !p.is_empty());
+        all.sort_by_key(|p| std::cmp::Reverse(p.len()));
+        PathPrefixes(all)
+    }
+
+    /// `path` relative to the project or its package.
+    pub fn relative<'p>(&self, path: &'p str) -> &'p str {
+        let below = |prefix: &String| path.strip_prefix(prefix.as_str())?.strip_prefix(['/', '\\']);
+        if let Some(rest) = self.0.iter().find_map(below) {
+            return rest;
+        }
+        for folder in ["site-packages", "dist-packages"] {
+            let after = |(i, _)| path[i + folder.len()..].strip_prefix(['/', '\\']);
+            if let Some(rest) = path.rmatch_indices(folder).find_map(after) {
+                return rest;
+            }
+        }
+        let absolute = path.starts_with(['/', '\\']) || path.get(1..3).is_some_and(|c| c == ":\\" || c == ":/");
+        match path.rsplit(['/', '\\']).next() {
+            Some(name) if absolute && !name.is_empty() => name,
+            _ => path,
+        }
+    }
+}
+
+impl<'c> Session<'c> {
+    /// `loc` as MLIR has it; unknown if locations are off or nothing is known.
+    pub(crate) fn location(&self, loc: &Loc) -> Location<'c> {
+        let unknown = Location::unknown(self.context);
+        if !self.options.locations {
+            return unknown;
+        }
+        let place = match &*loc.file {
+            "" => unknown,
+            file => Location::new(self.context, self.options.path_prefixes.relative(file), loc.line as usize, 0),
+        };
+        match (&*loc.module, &*loc.op) {
+            ("", "") => place,
+            ("", name) | (name, "") => Location::name(self.context, name, place),
+            (module, op) => Location::name(self.context, &format!("{module}/{op}"), place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_relative() {
+        let prefixes = PathPrefixes::new(["/home/me/project/", "/home/me", ""]);
+        let cases = [
+            ("/home/me/project/models/net.py", "models/net.py"),
+            ("/home/me/other.py", "other.py"),
+            ("/home/media/net.py", "net.py"),
+            ("/usr/lib/python3.11/site-packages/torch/nn/functional.py", "torch/nn/functional.py"),
+            ("/usr/lib/python3/dist-packages/x.py", "x.py"),
+            ("C:\\lib\\site-packages\\timm\\vit.py", "timm\\vit.py"),
+            ("/opt/x/run.py", "run.py"),
+            ("C:\\run.py", "run.py"),
+            ("models/net.py", "models/net.py"),
+            ("<stdin>", "<stdin>"),
+            ("/", "/"),
+            ("", ""),
+        ];
+        for (path, relative) in cases {
+            assert_eq!(prefixes.relative(path), relative, "{path}");
+        }
+    }
+}
