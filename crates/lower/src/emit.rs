@@ -5,7 +5,8 @@ use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
 use ir::{
-    Binary, Comparison, DType, Error, Graph, Literal, Node, Op, OutputKind, Reducer, Result, TensorType, Type, Unary,
+    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type,
+    Unary,
 };
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
@@ -115,7 +116,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             let scope = Scope { session: self.session, block: self.block, location, depth: self.depth };
             let results = scope.node(graph, node, inputs, &emitted).map_err(|e| {
                 let loc = graph.locs.get(node.loc);
-                e.at(&loc.op, loc)
+                if node.loc == LocId::UNKNOWN { e } else { e.at(&loc.op, loc) }
             })?;
             emitted.values.extend(results);
             emitted.ends.push(emitted.values.len());

@@ -51,10 +51,7 @@ impl State {
 
     /// Ends the buffer's life, unless it has ended or is shared.
     fn end(&self, how: u32, what: impl FnOnce() -> String) -> Result<()> {
-        match self
-            .0
-            .compare_exchange(0, how, Ordering::AcqRel, Ordering::Acquire)
-        {
+        match self.0.compare_exchange(0, how, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(DONATED) => Err(Error::UseAfterDonation { what: what() }),
             Err(DELETED) => Err(Error::UseAfterDelete { what: what() }),
@@ -69,14 +66,9 @@ impl State {
 
     fn share(&self) -> Result<()> {
         let grow = |shares: u32| (shares < MOST_SHARES).then(|| shares + 1);
-        match self
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, grow)
-        {
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, grow) {
             Ok(_) => Ok(()),
-            Err(_) => self.check(this_buffer).and(Err(Error::Shared {
-                what: this_buffer(),
-            })),
+            Err(_) => self.check(this_buffer).and(Err(Error::Shared { what: this_buffer() })),
         }
     }
 
@@ -94,16 +86,9 @@ impl Buffer {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the length does not fit `ty`; what the plugin reports.
-    pub fn from_host(
-        device: &Device,
-        bytes: &[u8],
-        ty: impl Into<Arc<TensorType>>,
-    ) -> Result<Buffer> {
+    pub fn from_host(device: &Device, bytes: &[u8], ty: impl Into<Arc<TensorType>>) -> Result<Buffer> {
         let ty = ty.into();
-        let raw = device
-            .client
-            .raw
-            .buffer_by_copy(device.index, bytes, &ty, None)?;
+        let raw = device.client.raw.buffer_by_copy(device.index, bytes, &ty, None)?;
         Ok(Buffer::wrap(raw, ty, device.index))
     }
 
@@ -118,10 +103,7 @@ impl Buffer {
         byte_strides: &[i64],
     ) -> Result<Buffer> {
         let ty = ty.into();
-        let raw = device
-            .client
-            .raw
-            .buffer_by_copy(device.index, bytes, &ty, Some(byte_strides))?;
+        let raw = device.client.raw.buffer_by_copy(device.index, bytes, &ty, Some(byte_strides))?;
         Ok(Buffer::wrap(raw, ty, device.index))
     }
 
@@ -131,25 +113,14 @@ impl Buffer {
     ///
     /// # Errors
     /// As [`Buffer::from_host`].
-    pub fn from_host_memory(
-        device: &Device,
-        memory: HostMemory,
-        ty: impl Into<Arc<TensorType>>,
-    ) -> Result<Buffer> {
+    pub fn from_host_memory(device: &Device, memory: HostMemory, ty: impl Into<Arc<TensorType>>) -> Result<Buffer> {
         if !memory.is_aligned() {
             return Buffer::from_host(device, memory.bytes(), ty);
         }
         let (ty, address) = (ty.into(), memory.address());
-        let (raw, host) = device
-            .client
-            .raw
-            .buffer_in_place(device.index, memory, &ty)?;
+        let (raw, host) = device.client.raw.buffer_in_place(device.index, memory, &ty)?;
         let buffer = Buffer::wrap(raw, ty, device.index);
-        Ok(Buffer {
-            _host: Some(Box::new(host)),
-            host_address: address,
-            ..buffer
-        })
+        Ok(Buffer { _host: Some(Box::new(host)), host_address: address, ..buffer })
     }
 
     /// Copies `memory` to `device` in the background, dense or by `byte_strides`. The owner is held until then.
@@ -163,27 +134,13 @@ impl Buffer {
         byte_strides: Option<&[i64]>,
     ) -> Result<Buffer> {
         let ty = ty.into();
-        let (raw, host) =
-            device
-                .client
-                .raw
-                .buffer_by_transfer(device.index, memory, &ty, byte_strides)?;
-        Ok(Buffer {
-            _host: Some(Box::new(host)),
-            ..Buffer::wrap(raw, ty, device.index)
-        })
+        let (raw, host) = device.client.raw.buffer_by_transfer(device.index, memory, &ty, byte_strides)?;
+        Ok(Buffer { _host: Some(Box::new(host)), ..Buffer::wrap(raw, ty, device.index) })
     }
 
     /// A buffer that the plugin made.
     pub(crate) fn wrap(raw: RawBuffer, ty: Arc<TensorType>, device: usize) -> Buffer {
-        Buffer {
-            raw,
-            _host: None,
-            ty,
-            device,
-            host_address: 0,
-            state: State::new(),
-        }
+        Buffer { raw, _host: None, ty, device, host_address: 0, state: State::new() }
     }
 
     /// Element type and dimensions.
@@ -203,17 +160,12 @@ impl Buffer {
 
     /// The client that it belongs to.
     pub fn client(&self) -> Client {
-        Client {
-            raw: Arc::clone(self.raw.client()),
-        }
+        Client { raw: Arc::clone(self.raw.client()) }
     }
 
     /// The device that it is on.
     pub fn device(&self) -> Device {
-        Device {
-            client: self.client(),
-            index: self.device,
-        }
+        Device { client: self.client(), index: self.device }
     }
 
     pub(crate) fn device_index(&self) -> usize {
@@ -279,10 +231,7 @@ impl Buffer {
     /// As [`Buffer::copy_to_host`], except that the computation's own error comes with the transfer.
     pub fn to_host_async(&self) -> Result<HostTransfer> {
         self.state.check(this_buffer)?;
-        self.raw.copy_to_host_async(
-            &self.ty,
-            AlignedBytes::zeroed(self.ty.host_size_in_bytes()?)?,
-        )
+        self.raw.copy_to_host_async(&self.ty, AlignedBytes::zeroed(self.ty.host_size_in_bytes()?)?)
     }
 
     /// Copies it to another device of the same client.
@@ -292,9 +241,7 @@ impl Buffer {
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
         self.state.check(this_buffer)?;
         if !Arc::ptr_eq(self.raw.client(), &device.client.raw) {
-            return Err(Error::OtherClient {
-                what: "the device".to_owned(),
-            });
+            return Err(Error::OtherClient { what: "the device".to_owned() });
         }
         let copy = self.raw.copy_to_device(device.index)?;
         Ok(Buffer::wrap(copy, Arc::clone(&self.ty), device.index))
@@ -320,10 +267,7 @@ impl Buffer {
             self.state.unshare();
             return Err(error);
         }
-        let shared = |address| SharedMemory {
-            buffer: Arc::clone(self),
-            address,
-        };
+        let shared = |address| SharedMemory { buffer: Arc::clone(self), address };
         match self.raw.opaque_pointer() {
             Ok(address) => Ok(shared(address)),
             Err(error) => {

@@ -20,9 +20,7 @@ impl Client {
     /// # Errors
     /// When the plugin refuses.
     pub fn new(plugin: Plugin, options: &[(&str, Value)]) -> Result<Client> {
-        Ok(Client {
-            raw: RawClient::create(plugin.api, options)?,
-        })
+        Ok(Client { raw: RawClient::create(plugin.api, options)? })
     }
 
     /// The platform: `cpu`, `tpu`.
@@ -37,12 +35,7 @@ impl Client {
 
     /// The devices that this process can use, in the plugin's order.
     pub fn devices(&self) -> Vec<Device> {
-        (0..self.raw.device_infos.len())
-            .map(|index| Device {
-                client: self.clone(),
-                index,
-            })
-            .collect()
+        (0..self.raw.device_infos.len()).map(|index| Device { client: self.clone(), index }).collect()
     }
 
     /// The device at `index` in [`Client::devices`].
@@ -52,14 +45,9 @@ impl Client {
     pub fn device(&self, index: usize) -> Result<Device> {
         let count = self.raw.device_infos.len();
         if index >= count {
-            return Err(Error::Invalid(format!(
-                "there is no device {index} among {count}"
-            )));
+            return Err(Error::Invalid(format!("there is no device {index} among {count}")));
         }
-        Ok(Device {
-            client: self.clone(),
-            index,
-        })
+        Ok(Device { client: self.clone(), index })
     }
 
     /// Compiles a StableHLO `program`, given as MLIR text or bytecode.
@@ -84,11 +72,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Plugin`] when the plugin does not accept the bytes.
-    pub fn deserialize_and_load(
-        &self,
-        serialized: &[u8],
-        signature: Option<Signature>,
-    ) -> Result<Executable> {
+    pub fn deserialize_and_load(&self, serialized: &[u8], signature: Option<Signature>) -> Result<Executable> {
         Executable::new(self.raw.deserialize(serialized)?, signature)
     }
 }
@@ -103,12 +87,7 @@ impl Eq for Client {}
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Client({}, {} devices)",
-            self.platform_name(),
-            self.raw.device_infos.len()
-        )
+        write!(f, "Client({}, {} devices)", self.platform_name(), self.raw.device_infos.len())
     }
 }
 

@@ -58,10 +58,7 @@ impl Default for CompileOptions {
 impl CompileOptions {
     /// For one device.
     pub fn for_device(device: &Device) -> Self {
-        CompileOptions {
-            device_assignment: Some(vec![device.id()]),
-            ..Self::default()
-        }
+        CompileOptions { device_assignment: Some(vec![device.id()]), ..Self::default() }
     }
 
     /// For small CPU programs that run a few times: compiles about three times faster, to slower code.
@@ -76,46 +73,31 @@ impl CompileOptions {
 
     /// Refuses numbers that would abort the plugin instead of making it report an error.
     pub(crate) fn check(&self) -> Result<()> {
-        let devices = self
-            .num_replicas
-            .checked_mul(self.num_partitions)
-            .unwrap_or(0);
+        let devices = self.num_replicas.checked_mul(self.num_partitions).unwrap_or(0);
         if devices == 0 || i32::try_from(devices).is_err() {
             let (replicas, partitions) = (self.num_replicas, self.num_partitions);
-            return Err(Error::Invalid(format!(
-                "cannot compile for {replicas} replicas of {partitions} partitions"
-            )));
+            return Err(Error::Invalid(format!("cannot compile for {replicas} replicas of {partitions} partitions")));
         }
         let assigned = self.device_assignment.as_ref().map_or(devices, Vec::len);
         if assigned != devices {
-            return Err(Error::Invalid(format!(
-                "{devices} devices are needed, {assigned} are assigned"
-            )));
+            return Err(Error::Invalid(format!("{devices} devices are needed, {assigned} are assigned")));
         }
         if self.portable && devices > 1 {
-            return Err(Error::Invalid(
-                "a portable program runs on one device".to_owned(),
-            ));
+            return Err(Error::Invalid("a portable program runs on one device".to_owned()));
         }
         Ok(())
     }
 
     /// The serialized `xla.CompileOptionsProto`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let overrides = self
-            .flags
-            .iter()
-            .map(|(name, value)| (name.clone(), value.to_proto()));
+        let overrides = self.flags.iter().map(|(name, value)| (name.clone(), value.to_proto()));
         let proto = CompileOptionsProto {
             executable_build_options: Some(ExecutableBuildOptionsProto {
                 device_ordinal: -1,
                 num_replicas: self.num_replicas as i64,
                 num_partitions: self.num_partitions as i64,
                 use_spmd_partitioning: self.use_spmd_partitioning,
-                device_assignment: self
-                    .device_assignment
-                    .as_deref()
-                    .map(|ids| self.assignment(ids)),
+                device_assignment: self.device_assignment.as_deref().map(|ids| self.assignment(ids)),
                 use_shardy_partitioner: self.use_shardy_partitioner,
             }),
             compile_portable_executable: self.portable,
@@ -220,16 +202,10 @@ mod tests {
 
     #[test]
     fn equal_options_give_equal_bytes() {
-        let flags = [
-            ("b", FlagValue::I64(2)),
-            ("a", FlagValue::Bool(true)),
-            ("c", FlagValue::F64(0.5)),
-        ];
+        let flags = [("b", FlagValue::I64(2)), ("a", FlagValue::Bool(true)), ("c", FlagValue::F64(0.5))];
         let build = |order: [usize; 3]| {
             let mut options = CompileOptions::default();
-            options
-                .flags
-                .extend(order.map(|index| (flags[index].0.to_owned(), flags[index].1.clone())));
+            options.flags.extend(order.map(|index| (flags[index].0.to_owned(), flags[index].1.clone())));
             options.to_bytes()
         };
         assert_eq!(build([0, 1, 2]), build([2, 1, 0]));
@@ -238,35 +214,19 @@ mod tests {
     #[test]
     fn impossible_device_counts_are_refused() {
         let check = |num_replicas, num_partitions, ids: Option<Vec<i32>>| {
-            let options = CompileOptions {
-                num_replicas,
-                num_partitions,
-                device_assignment: ids,
-                ..Default::default()
-            };
+            let options = CompileOptions { num_replicas, num_partitions, device_assignment: ids, ..Default::default() };
             options.check().map_err(|error| error.to_string())
         };
         assert_eq!(check(2, 1, Some(vec![0, 1])), Ok(()));
-        assert_eq!(
-            check(2, 1, Some(vec![0])),
-            Err("2 devices are needed, 1 are assigned".to_owned())
-        );
+        assert_eq!(check(2, 1, Some(vec![0])), Err("2 devices are needed, 1 are assigned".to_owned()));
         assert!(check(0, 1, None).is_err() && check(usize::MAX, 2, None).is_err());
     }
 
     #[test]
     fn device_ids_are_grouped_by_partition() {
-        let options = CompileOptions {
-            num_replicas: 2,
-            num_partitions: 3,
-            ..CompileOptions::default()
-        };
+        let options = CompileOptions { num_replicas: 2, num_partitions: 3, ..CompileOptions::default() };
         let assignment = options.assignment(&[0, 1, 2, 3, 4, 5]);
-        let groups: Vec<_> = assignment
-            .computation_devices
-            .into_iter()
-            .map(|it| it.replica_device_ids)
-            .collect();
+        let groups: Vec<_> = assignment.computation_devices.into_iter().map(|it| it.replica_device_ids).collect();
         assert_eq!(groups, [[0, 3], [1, 4], [2, 5]]);
     }
 }

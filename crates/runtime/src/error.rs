@@ -160,33 +160,21 @@ pub struct PluginError {
 impl PluginError {
     /// Splits the plugin's raw text into message and trace.
     pub(crate) fn new(function: &'static str, code: ErrorCode, raw: &str) -> Self {
-        let cut = TRACE_MARKS
-            .iter()
-            .filter_map(|mark| raw.find(mark))
-            .min()
-            .unwrap_or(raw.len());
+        let cut = TRACE_MARKS.iter().filter_map(|mark| raw.find(mark)).min().unwrap_or(raw.len());
         let (message, trace) = raw.split_at(cut);
         let (message, trace) = (message.trim(), trace.trim());
         PluginError {
             function,
             code,
-            message: if message.is_empty() {
-                "no message".to_owned()
-            } else {
-                message.to_owned()
-            },
+            message: if message.is_empty() { "no message".to_owned() } else { message.to_owned() },
             trace: (!trace.is_empty()).then(|| trace.to_owned()),
         }
     }
 }
 
 /// Where plugins begin to append C++ internals to a message.
-const TRACE_MARKS: &[&str] = &[
-    "*** Begin stack trace ***",
-    "=== Source Location Trace",
-    "\n\nStack trace:",
-    "\n\tRet-check failure stack",
-];
+const TRACE_MARKS: &[&str] =
+    &["*** Begin stack trace ***", "=== Source Location Trace", "\n\nStack trace:", "\n\tRet-check failure stack"];
 
 /// Status codes, numbered as in Abseil.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -235,9 +223,7 @@ const CODES: [(ErrorCode, &str); 16] = [
 impl ErrorCode {
     /// The code with Abseil's number `raw`.
     pub(crate) fn from_raw(raw: i32) -> Self {
-        let known = usize::try_from(raw)
-            .ok()
-            .and_then(|raw| CODES.get(raw.checked_sub(1)?));
+        let known = usize::try_from(raw).ok().and_then(|raw| CODES.get(raw.checked_sub(1)?));
         known.map_or(ErrorCode::Other(raw), |(code, _)| *code)
     }
 }
@@ -255,10 +241,7 @@ fn list_searched(searched: &[PathBuf]) -> String {
     if searched.is_empty() {
         return String::new();
     }
-    let lines: Vec<String> = searched
-        .iter()
-        .map(|path| format!("\n  tried {}", path.display()))
-        .collect();
+    let lines: Vec<String> = searched.iter().map(|path| format!("\n  tried {}", path.display())).collect();
     lines.concat()
 }
 
@@ -270,10 +253,7 @@ mod tests {
     fn a_stack_trace_is_cut_from_the_message_and_kept() {
         let raw = "bad shape\n*** Begin stack trace ***\n\txla::Foo()\n*** End stack trace ***";
         let error = PluginError::new("PJRT_Client_Compile", ErrorCode::from_raw(3), raw);
-        assert_eq!(
-            error.to_string(),
-            "bad shape (invalid argument, from PJRT_Client_Compile)"
-        );
+        assert_eq!(error.to_string(), "bad shape (invalid argument, from PJRT_Client_Compile)");
         assert!(error.trace.is_some_and(|trace| trace.contains("xla::Foo")));
     }
 

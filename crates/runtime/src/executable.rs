@@ -24,10 +24,7 @@ pub struct Signature {
 impl Signature {
     /// A signature without donations.
     pub fn new(inputs: impl IntoIterator<Item = TensorType>) -> Self {
-        Signature {
-            inputs: inputs.into_iter().map(Arc::new).collect(),
-            donated: Vec::new(),
-        }
+        Signature { inputs: inputs.into_iter().map(Arc::new).collect(), donated: Vec::new() }
     }
 
     /// The same arguments, those at `donated` given up.
@@ -42,9 +39,7 @@ impl Signature {
     fn check(&self) -> Result<()> {
         let count = self.inputs.len();
         match self.donated.iter().find(|&&index| index >= count) {
-            Some(index) => Err(Error::Invalid(format!(
-                "argument {index} is donated, but there are only {count}"
-            ))),
+            Some(index) => Err(Error::Invalid(format!("argument {index} is donated, but there are only {count}"))),
             None => Ok(()),
         }
     }
@@ -85,30 +80,17 @@ impl Executable {
         };
         signature.check()?;
         let outputs = raw.output_types()?.into_iter().map(Arc::new).collect();
-        Ok(Executable {
-            raw,
-            signature,
-            outputs,
-        })
+        Ok(Executable { raw, signature, outputs })
     }
 
     /// The client that it belongs to.
     pub fn client(&self) -> Client {
-        Client {
-            raw: Arc::clone(self.raw.client()),
-        }
+        Client { raw: Arc::clone(self.raw.client()) }
     }
 
     /// The devices that it runs on, replica after replica. Empty for a portable program.
     pub fn devices(&self) -> Vec<Device> {
-        self.raw
-            .devices
-            .iter()
-            .map(|&index| Device {
-                client: self.client(),
-                index,
-            })
-            .collect()
+        self.raw.devices.iter().map(|&index| Device { client: self.client(), index }).collect()
     }
 
     /// What one device's arguments must be.
@@ -192,11 +174,7 @@ impl Executable {
     /// # Errors
     /// Before anything runs: a wrong number of arguments, a wrong type, a wrong device, an argument that is gone,
     /// shared while donated, or donated twice. After any error, donated arguments that the plugin did not take live on.
-    pub fn execute<B: Borrow<Buffer>>(
-        &self,
-        arguments: &[B],
-        options: &ExecuteOptions<'_>,
-    ) -> Result<Execution> {
+    pub fn execute<B: Borrow<Buffer>>(&self, arguments: &[B], options: &ExecuteOptions<'_>) -> Result<Execution> {
         let device = self.single_device(options)?;
         let shards = [arguments];
         let mut launched = self.launch(&shards, &[device], options)?;
@@ -215,21 +193,14 @@ impl Executable {
     ) -> Result<Vec<Execution>> {
         let devices = &self.raw.devices;
         if options.device.is_some() {
-            return Err(Error::Invalid(
-                "a sharded execution runs on the devices it was compiled for".to_owned(),
-            ));
+            return Err(Error::Invalid("a sharded execution runs on the devices it was compiled for".to_owned()));
         }
         if arguments.len() != devices.len() || devices.is_empty() {
             let (expected, found) = (devices.len(), arguments.len());
-            return Err(Error::Invalid(format!(
-                "the program runs on {expected} devices, got arguments for {found}"
-            )));
+            return Err(Error::Invalid(format!("the program runs on {expected} devices, got arguments for {found}")));
         }
         let mut launched = self.launch(arguments, devices, options)?;
-        devices
-            .iter()
-            .map(|&device| self.take_execution(&mut launched, device))
-            .collect()
+        devices.iter().map(|&device| self.take_execution(&mut launched, device)).collect()
     }
 
     /// The device that a single-device execution runs on.
@@ -238,27 +209,17 @@ impl Executable {
         let Some(device) = options.device else {
             return match compiled_for.as_slice() {
                 [device] => Ok(*device),
-                [] => Err(Error::Invalid(
-                    "the program is portable: say which device to run on".to_owned(),
-                )),
-                many => Err(Error::Invalid(format!(
-                    "the program runs on {} devices, not on one",
-                    many.len()
-                ))),
+                [] => Err(Error::Invalid("the program is portable: say which device to run on".to_owned())),
+                many => Err(Error::Invalid(format!("the program runs on {} devices, not on one", many.len()))),
             };
         };
         if !Arc::ptr_eq(&device.client.raw, self.raw.client()) {
-            return Err(Error::OtherClient {
-                what: "the device".to_owned(),
-            });
+            return Err(Error::OtherClient { what: "the device".to_owned() });
         }
         if compiled_for.is_empty() || compiled_for.contains(&device.index) {
             return Ok(device.index);
         }
-        Err(Error::Invalid(format!(
-            "the program was not compiled for device {}",
-            device.id()
-        )))
+        Err(Error::Invalid(format!("the program was not compiled for device {}", device.id())))
     }
 
     fn launch<'a, B: Borrow<Buffer>>(
@@ -270,9 +231,7 @@ impl Executable {
         let mut launch = Launch::new();
         for (arguments, &device) in arguments.iter().zip(devices) {
             self.check_arguments(arguments, device)?;
-            arguments
-                .iter()
-                .for_each(|argument| launch.argument(argument.borrow().raw()));
+            arguments.iter().for_each(|argument| launch.argument(argument.borrow().raw()));
         }
         let donations = self.donate(arguments, options)?;
         let launch_options = LaunchOptions {
@@ -289,34 +248,21 @@ impl Executable {
     fn check_arguments<B: Borrow<Buffer>>(&self, arguments: &[B], device: usize) -> Result<()> {
         let inputs = &self.signature.inputs;
         if arguments.len() != inputs.len() {
-            return Err(Error::ArgumentCount {
-                expected: inputs.len(),
-                found: arguments.len(),
-            });
+            return Err(Error::ArgumentCount { expected: inputs.len(), found: arguments.len() });
         }
         for (index, (argument, expected)) in arguments.iter().zip(inputs).enumerate() {
             let argument = argument.borrow();
             let found = argument.tensor_type();
             if !Arc::ptr_eq(found, expected) && found != expected {
                 let (expected, found) = (TensorType::clone(expected), TensorType::clone(found));
-                return Err(Error::ArgumentType {
-                    index,
-                    expected,
-                    found,
-                });
+                return Err(Error::ArgumentType { index, expected, found });
             }
             if !Arc::ptr_eq(argument.raw().client(), self.raw.client()) {
-                return Err(Error::OtherClient {
-                    what: format!("argument {index}"),
-                });
+                return Err(Error::OtherClient { what: format!("argument {index}") });
             }
             if argument.device_index() != device {
                 let id = |device: usize| self.raw.client().device_infos[device].id;
-                return Err(Error::ArgumentDevice {
-                    index,
-                    expected: id(device),
-                    found: id(argument.device_index()),
-                });
+                return Err(Error::ArgumentDevice { index, expected: id(device), found: id(argument.device_index()) });
             }
             argument.check_argument(index)?;
         }
@@ -329,21 +275,12 @@ impl Executable {
         arguments: &'a [&[B]],
         options: &ExecuteOptions<'_>,
     ) -> Result<Donations<'a, B>> {
-        let mut donations = Donations {
-            arguments,
-            positions: &self.signature.donated,
-            marked: Vec::new(),
-        };
+        let mut donations = Donations { arguments, positions: &self.signature.donated, marked: Vec::new() };
         if self.signature.donated.is_empty() {
             return Ok(donations);
         }
         for (shard, arguments) in arguments.iter().enumerate() {
-            for &index in self
-                .signature
-                .donated
-                .iter()
-                .filter(|index| !options.non_donatable.contains(index))
-            {
+            for &index in self.signature.donated.iter().filter(|index| !options.non_donatable.contains(index)) {
                 arguments[index].borrow().donate(index)?;
                 donations.marked.push((shard, index));
             }
@@ -388,10 +325,7 @@ impl<B: Borrow<Buffer>> Donations<'_, B> {
     /// Finds a donated buffer that is also passed where it is not donated.
     fn check_others(&self) -> Result<()> {
         for arguments in self.arguments {
-            let others = arguments
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| self.positions.binary_search(index).is_err());
+            let others = arguments.iter().enumerate().filter(|(index, _)| self.positions.binary_search(index).is_err());
             for (index, argument) in others {
                 argument.borrow().check_argument(index)?;
             }

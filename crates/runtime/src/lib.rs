@@ -54,8 +54,7 @@ pub use compile_options::{CompileOptions, FlagValue};
 pub use error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 pub use executable::{Executable, ExecuteOptions, Execution, Signature};
 pub use ffi::{
-    AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer,
-    MemoryAnalysis, Value,
+    AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis, Value,
 };
 pub use hlo::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};

@@ -13,10 +13,7 @@ use crate::ffi::{Api, Value};
 pub const PLUGIN_ENV: &str = "TORCHTPU_PLUGIN";
 
 /// Where an installed Python package keeps each plugin, below `site-packages`.
-const KNOWN: [(&str, &str); 2] = [
-    ("cpu", "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"),
-    ("tpu", "libtpu/libtpu.so"),
-];
+const KNOWN: [(&str, &str); 2] = [("cpu", "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"), ("tpu", "libtpu/libtpu.so")];
 
 /// Loaded plugins by canonical path. A plugin cannot be unloaded or loaded twice safely, so this outlives all clients.
 static LOADED: LazyLock<Mutex<HashMap<PathBuf, Plugin>>> = LazyLock::new(Mutex::default);
@@ -35,18 +32,13 @@ impl Plugin {
     /// initialisation reports.
     pub fn load(path: impl AsRef<Path>) -> Result<Plugin> {
         let path = path.as_ref();
-        let missing = |_| Error::PluginMissing {
-            spec: path.display().to_string(),
-            searched: vec![path.to_owned()],
-        };
+        let missing = |_| Error::PluginMissing { spec: path.display().to_string(), searched: vec![path.to_owned()] };
         let canonical = path.canonicalize().map_err(missing)?;
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plugin) = loaded.get(&canonical) {
             return Ok(*plugin);
         }
-        let plugin = Plugin {
-            api: Box::leak(Box::new(Api::load(&canonical)?)),
-        };
+        let plugin = Plugin { api: Box::leak(Box::new(Api::load(&canonical)?)) };
         loaded.insert(canonical, plugin);
         Ok(plugin)
     }
@@ -89,18 +81,10 @@ impl Plugin {
     /// # Errors
     /// When the file can no longer be read.
     pub fn fingerprint(&self) -> Result<String> {
-        let unreadable = |error: std::io::Error| {
-            Error::Invalid(format!("cannot read {}: {error}", self.path().display()))
-        };
+        let unreadable =
+            |error: std::io::Error| Error::Invalid(format!("cannot read {}: {error}", self.path().display()));
         let mut hasher = blake3::Hasher::new();
-        hasher.update(
-            format!(
-                "{} {:?}",
-                self.api.version,
-                self.attributes().unwrap_or_default()
-            )
-            .as_bytes(),
-        );
+        hasher.update(format!("{} {:?}", self.api.version, self.attributes().unwrap_or_default()).as_bytes());
         hash_samples(self.path(), &mut hasher).map_err(unreadable)?;
         Ok(hasher.finalize().to_hex().to_string())
     }
@@ -108,12 +92,7 @@ impl Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Plugin({}, API {})",
-            self.path().display(),
-            self.api_version()
-        )
+        write!(f, "Plugin({}, API {})", self.path().display(), self.api_version())
     }
 }
 
@@ -142,9 +121,7 @@ fn hash_samples(path: &Path, hasher: &mut blake3::Hasher) -> std::io::Result<()>
 /// # Errors
 /// [`Error::PluginMissing`], listing what was tried.
 pub fn find_plugin(spec: Option<&str>) -> Result<PathBuf> {
-    let from_env = std::env::var(PLUGIN_ENV)
-        .ok()
-        .filter(|value| !value.is_empty());
+    let from_env = std::env::var(PLUGIN_ENV).ok().filter(|value| !value.is_empty());
     let spec = spec.or(from_env.as_deref()).unwrap_or("cpu");
     let mut prefixes = Vec::new();
     if let Ok(executable) = std::env::current_exe() {
@@ -157,39 +134,23 @@ pub fn find_plugin(spec: Option<&str>) -> Result<PathBuf> {
 /// [`find_plugin`] without the environment.
 fn search(spec: &str, prefixes: &[PathBuf]) -> Result<PathBuf> {
     let candidates = match KNOWN.iter().find(|(name, _)| *name == spec) {
-        Some((_, library)) => prefixes
-            .iter()
-            .flat_map(|prefix| installed(prefix, library))
-            .collect(),
+        Some((_, library)) => prefixes.iter().flat_map(|prefix| installed(prefix, library)).collect(),
         None => vec![PathBuf::from(spec)],
     };
     let found = candidates.iter().find(|path| path.exists()).cloned();
-    found.ok_or_else(|| Error::PluginMissing {
-        spec: spec.to_owned(),
-        searched: candidates,
-    })
+    found.ok_or_else(|| Error::PluginMissing { spec: spec.to_owned(), searched: candidates })
 }
 
 /// Where `library` would be in each Python below `prefix`, newest first; the pattern itself if there is no Python.
 fn installed(prefix: &Path, library: &str) -> Vec<PathBuf> {
-    let is_python = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with("python3"))
-    };
+    let is_python = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
     let entries = std::fs::read_dir(prefix.join("lib")).into_iter().flatten();
-    let mut pythons: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_python)
-        .collect();
+    let mut pythons: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_python).collect();
     pythons.sort_by_key(|python| std::cmp::Reverse(minor_version(python)));
     if pythons.is_empty() {
         pythons.push(prefix.join("lib/python3*"));
     }
-    pythons
-        .iter()
-        .map(|python| python.join("site-packages").join(library))
-        .collect()
+    pythons.iter().map(|python| python.join("site-packages").join(library)).collect()
 }
 
 /// 11 for `.../python3.11`.
@@ -205,22 +166,13 @@ mod tests {
     #[test]
     fn the_newest_python_of_the_first_prefix_wins() -> std::io::Result<()> {
         let root = tempfile::tempdir()?;
-        let library = |python: &str| {
-            root.path()
-                .join("lib")
-                .join(python)
-                .join("site-packages")
-                .join(KNOWN[0].1)
-        };
+        let library = |python: &str| root.path().join("lib").join(python).join("site-packages").join(KNOWN[0].1);
         for python in ["python3.9", "python3.11"] {
             std::fs::create_dir_all(library(python).parent().expect("has a parent"))?;
             std::fs::write(library(python), "")?;
         }
         let prefixes = [PathBuf::from("/nonexistent"), root.path().to_owned()];
-        assert_eq!(
-            search("cpu", &prefixes).expect("finds it"),
-            library("python3.11")
-        );
+        assert_eq!(search("cpu", &prefixes).expect("finds it"), library("python3.11"));
         Ok(())
     }
 
@@ -230,9 +182,6 @@ mod tests {
         let expected = "no PJRT plugin for `tpu`\n  tried /nonexistent/lib/python3*/site-packages/libtpu/libtpu.so";
         assert_eq!(error.to_string(), expected);
         let error = search("/no/such.so", &[]).expect_err("nothing there");
-        assert_eq!(
-            error.to_string(),
-            "no PJRT plugin for `/no/such.so`\n  tried /no/such.so"
-        );
+        assert_eq!(error.to_string(), "no PJRT plugin for `/no/such.so`\n  tried /no/such.so");
     }
 }

@@ -76,9 +76,7 @@ impl ElementType {
 
     /// The type with the C API's number `raw`.
     pub(crate) fn from_raw(raw: i32) -> Result<Self> {
-        let known = usize::try_from(raw)
-            .ok()
-            .and_then(|raw| ElementType::ALL.get(raw));
+        let known = usize::try_from(raw).ok().and_then(|raw| ElementType::ALL.get(raw));
         known.copied().ok_or(Error::UnknownElementType(raw))
     }
 
@@ -105,10 +103,7 @@ pub struct TensorType {
 impl TensorType {
     /// A type from its parts.
     pub fn new(element_type: ElementType, dims: impl Into<Vec<i64>>) -> Self {
-        TensorType {
-            element_type,
-            dims: dims.into(),
-        }
+        TensorType { element_type, dims: dims.into() }
     }
 
     /// Number of elements.
@@ -118,11 +113,9 @@ impl TensorType {
     pub fn num_elements(&self) -> Result<usize> {
         let mut elements = 1usize;
         for &dim in &self.dims {
-            let dim = usize::try_from(dim)
-                .map_err(|_| Error::Invalid(format!("{self} has a negative dimension")))?;
-            elements = elements
-                .checked_mul(dim)
-                .ok_or_else(|| Error::Invalid(format!("{self} has too many elements")))?;
+            let dim = usize::try_from(dim).map_err(|_| Error::Invalid(format!("{self} has a negative dimension")))?;
+            elements =
+                elements.checked_mul(dim).ok_or_else(|| Error::Invalid(format!("{self} has too many elements")))?;
         }
         Ok(elements)
     }
@@ -133,14 +126,9 @@ impl TensorType {
     /// When a dimension is negative, the size does not fit, or the element type has no host form.
     pub fn host_size_in_bytes(&self) -> Result<usize> {
         if self.element_type.bits() == 0 {
-            return Err(Error::Invalid(format!(
-                "{} values have no host form",
-                self.element_type
-            )));
+            return Err(Error::Invalid(format!("{} values have no host form", self.element_type)));
         }
-        let bytes = self
-            .num_elements()?
-            .checked_mul(self.element_type.host_bytes());
+        let bytes = self.num_elements()?.checked_mul(self.element_type.host_bytes());
         bytes
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(|| Error::Invalid(format!("{self} is too large for this machine")))
@@ -175,10 +163,7 @@ mod tests {
             assert_eq!(ty.raw(), number as i32);
             assert_eq!(ElementType::from_raw(number as i32).ok(), Some(ty));
         }
-        assert!(matches!(
-            ElementType::from_raw(-1),
-            Err(Error::UnknownElementType(-1))
-        ));
+        assert!(matches!(ElementType::from_raw(-1), Err(Error::UnknownElementType(-1))));
         assert!(ElementType::from_raw(ElementType::ALL.len() as i32).is_err());
     }
 
@@ -190,28 +175,13 @@ mod tests {
         assert!(ty(&[-1]).host_size_in_bytes().is_err());
         assert!(ty(&[i64::MAX]).host_size_in_bytes().is_err());
         assert!(ty(&[i64::MAX, 4]).host_size_in_bytes().is_err());
-        assert!(
-            TensorType::new(ElementType::Token, [])
-                .host_size_in_bytes()
-                .is_err()
-        );
-        assert_eq!(
-            TensorType::new(ElementType::S4, [5])
-                .host_size_in_bytes()
-                .ok(),
-            Some(5)
-        );
+        assert!(TensorType::new(ElementType::Token, []).host_size_in_bytes().is_err());
+        assert_eq!(TensorType::new(ElementType::S4, [5]).host_size_in_bytes().ok(), Some(5));
     }
 
     #[test]
     fn strides_are_row_major() {
-        assert_eq!(
-            TensorType::new(ElementType::F32, [2, 3, 4]).dense_byte_strides(),
-            [48, 16, 4]
-        );
-        assert_eq!(
-            TensorType::new(ElementType::F32, [2, 0, 4]).to_string(),
-            "f32[2,0,4]"
-        );
+        assert_eq!(TensorType::new(ElementType::F32, [2, 3, 4]).dense_byte_strides(), [48, 16, 4]);
+        assert_eq!(TensorType::new(ElementType::F32, [2, 0, 4]).to_string(), "f32[2,0,4]");
     }
 }

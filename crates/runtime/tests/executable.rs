@@ -3,9 +3,7 @@
 mod common;
 
 use common::*;
-use torchtpu_runtime::{
-    CompileOptions, ElementType, ExecuteOptions, Plugin, Signature, TensorType, Value,
-};
+use torchtpu_runtime::{CompileOptions, ElementType, ExecuteOptions, Plugin, Signature, TensorType, Value};
 
 /// A softmax that reuses nothing, with a source position.
 const SOFTMAX: &str = r#"
@@ -34,14 +32,10 @@ fn serialized_executables_load_and_run() {
         assert_eq!(loaded.signature(), original.signature());
         assert_eq!(loaded.output_types(), original.output_types());
         let x = upload(&device, &[1.0; 64], &[64]);
-        let run = loaded
-            .execute(&[x], &ExecuteOptions::default())
-            .expect("runs");
+        let run = loaded.execute(&[x], &ExecuteOptions::default()).expect("runs");
         assert_eq!(download(&run.outputs[0]), [2.0; 64]);
     }
-    let error = client
-        .deserialize_and_load(b"not an executable", None)
-        .expect_err("garbage");
+    let error = client.deserialize_and_load(b"not an executable", None).expect_err("garbage");
     assert!(error.code().is_some(), "{error}");
 }
 
@@ -56,55 +50,23 @@ fn the_signature_is_read_from_the_program() {
           return %0, %1 : tensor<i64>, tensor<2x3xbf16>
         }";
     let program = compile(&client, program);
-    let inputs: Vec<String> = program
-        .signature()
-        .inputs
-        .iter()
-        .map(|ty| ty.to_string())
-        .collect();
+    let inputs: Vec<String> = program.signature().inputs.iter().map(|ty| ty.to_string()).collect();
     assert_eq!(inputs, ["s64[]", "bf16[2,3]", "pred[0]"]);
     assert_eq!(program.signature().donated, [1]);
-    let outputs: Vec<TensorType> = program
-        .output_types()
-        .iter()
-        .map(|ty| TensorType::clone(ty))
-        .collect();
-    assert_eq!(
-        outputs,
-        [
-            TensorType::new(ElementType::S64, []),
-            TensorType::new(ElementType::Bf16, [2, 3])
-        ]
-    );
+    let outputs: Vec<TensorType> = program.output_types().iter().map(|ty| TensorType::clone(ty)).collect();
+    assert_eq!(outputs, [TensorType::new(ElementType::S64, []), TensorType::new(ElementType::Bf16, [2, 3])]);
 }
 
 #[test]
 fn the_optimized_program_reads_as_hlo() {
     let client = client();
-    let text = compile(&client, SOFTMAX)
-        .optimized_program()
-        .expect("kept")
-        .to_text()
-        .expect("decodes");
-    for part in [
-        "HloModule main",
-        "ENTRY %main",
-        "f32[4,8]{1,0}",
-        "parameter(0)",
-        "ROOT ",
-    ] {
+    let text = compile(&client, SOFTMAX).optimized_program().expect("kept").to_text().expect("decodes");
+    for part in ["HloModule main", "ENTRY %main", "f32[4,8]{1,0}", "parameter(0)", "ROOT "] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
     assert!(text.contains("op_name=\"encoder/softmax\""), "{text}");
-    assert!(
-        text.contains("source_file=\"model.py\" source_line=7"),
-        "{text}"
-    );
-    let text = compile(&client, INCREMENT)
-        .optimized_program()
-        .expect("kept")
-        .to_text()
-        .expect("decodes");
+    assert!(text.contains("source_file=\"model.py\" source_line=7"), "{text}");
+    let text = compile(&client, INCREMENT).optimized_program().expect("kept").to_text().expect("decodes");
     assert!(text.contains("input_output_alias={ {}: 0 }"), "{text}");
 }
 
@@ -113,38 +75,21 @@ fn costs_and_memory_are_counted() {
     let client = client();
     let softmax = compile(&client, SOFTMAX);
     let costs = softmax.cost_analysis().expect("known");
-    assert!(
-        costs
-            .iter()
-            .any(|(name, value)| name == "flops"
-                && matches!(value, Value::F32(flops) if *flops > 0.0))
-    );
+    assert!(costs.iter().any(|(name, value)| name == "flops" && matches!(value, Value::F32(flops) if *flops > 0.0)));
     assert!(costs.is_sorted_by(|(left, _), (right, _)| left <= right));
     let memory = softmax.memory_analysis().expect("known");
-    assert_eq!(
-        (memory.arguments, memory.outputs, memory.aliased),
-        (128, 128, 0)
-    );
-    let memory = compile(&client, INCREMENT)
-        .memory_analysis()
-        .expect("known");
-    assert_eq!(
-        (memory.arguments, memory.outputs, memory.aliased),
-        (256, 256, 256)
-    );
+    assert_eq!((memory.arguments, memory.outputs, memory.aliased), (128, 128, 0));
+    let memory = compile(&client, INCREMENT).memory_analysis().expect("known");
+    assert_eq!((memory.arguments, memory.outputs, memory.aliased), (256, 256, 256));
 }
 
 #[test]
 fn bytecode_text_and_flags_are_accepted() {
     let client = client();
     let fast = CompileOptions::default().fast_compile();
-    let program = client
-        .compile(ADD.as_bytes(), &fast, None)
-        .expect("compiles");
+    let program = client.compile(ADD.as_bytes(), &fast, None).expect("compiles");
     let x = upload(&first_device(&client), &[1.0; 4], &[4]);
-    let run = program
-        .execute(&[&x, &x], &ExecuteOptions::default())
-        .expect("runs");
+    let run = program.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
     assert_eq!(download(&run.outputs[0]), [2.0; 4]);
     assert!(program.name().expect("known").contains("main"));
     assert_eq!(program.num_partitions().expect("known"), 1);
@@ -154,13 +99,7 @@ fn bytecode_text_and_flags_are_accepted() {
 fn the_plugin_and_its_devices_describe_themselves() {
     let plugin = plugin();
     assert_eq!(plugin.api_version().major, 0);
-    assert!(
-        plugin
-            .attributes()
-            .expect("known")
-            .iter()
-            .any(|(name, _)| name == "stablehlo_current_version")
-    );
+    assert!(plugin.attributes().expect("known").iter().any(|(name, _)| name == "stablehlo_current_version"));
     let again = Plugin::discover(Some(&plugin_path().display().to_string())).expect("loads");
     assert_eq!(again.path(), plugin.path());
     let fingerprint = plugin.fingerprint().expect("reads");
@@ -170,10 +109,7 @@ fn the_plugin_and_its_devices_describe_themselves() {
     let client = client_of(2);
     assert_eq!(client.platform_name(), "cpu");
     let devices = client.devices();
-    assert_eq!(
-        devices.iter().map(|device| device.id()).collect::<Vec<_>>(),
-        [0, 1]
-    );
+    assert_eq!(devices.iter().map(|device| device.id()).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(devices[0].kind(), "cpu");
     assert!(!devices[0].description().is_empty());
     assert!(client.device(2).is_err());

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use torchtpu_runtime::{
-    AlignedBytes, Buffer, CompileOptions, ElementType, Error, ExecuteOptions, HostAccess,
-};
+use torchtpu_runtime::{AlignedBytes, Buffer, CompileOptions, ElementType, Error, ExecuteOptions, HostAccess};
 use torchtpu_runtime::{HostMemory, TensorType};
 
 fn aligned(values: &[f32]) -> AlignedBytes {
@@ -28,9 +26,7 @@ fn add_adds() {
     let add = compile(&client, ADD);
     let x = upload(&device, &[1.0, 2.0, 3.0, f32::NAN], &[4]);
     let y = upload(&device, &[10.0, 20.0, 30.0, 40.0], &[4]);
-    let run = add
-        .execute(&[&x, &y], &ExecuteOptions::default())
-        .expect("runs");
+    let run = add.execute(&[&x, &y], &ExecuteOptions::default()).expect("runs");
     run.done.wait().expect("succeeds");
     let sum = download(&run.outputs[0]);
     assert_eq!(sum[..3], [11.0, 22.0, 33.0]);
@@ -56,9 +52,7 @@ fn matmul_multiplies_and_gives_two_results() {
     );
     let a = upload(&device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
     let b = upload(&device, &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], &[3, 2]);
-    let run = program
-        .execute(&[a, b], &ExecuteOptions::default())
-        .expect("runs");
+    let run = program.execute(&[a, b], &ExecuteOptions::default()).expect("runs");
     assert_eq!(download(&run.outputs[0]), [4.0, 5.0, 10.0, 11.0]);
     assert_eq!(run.outputs[1].element_type(), ElementType::Pred);
     assert_eq!(run.outputs[1].to_host().expect("downloads")[..], [1; 6]);
@@ -83,9 +77,7 @@ fn scalars_and_empty_tensors_work() {
         Buffer::from_host_strided(&device, &[], f32s(&[0, 3]), &[12, 4]),
     ] {
         let empty = empty.expect("uploads");
-        let run = program
-            .execute(&[&scalar, &empty], &ExecuteOptions::default())
-            .expect("runs");
+        let run = program.execute(&[&scalar, &empty], &ExecuteOptions::default()).expect("runs");
         assert_eq!(download(&run.outputs[0]), [-2.5]);
         assert!(download(&run.outputs[1]).is_empty());
     }
@@ -96,22 +88,13 @@ fn every_common_element_type_survives_the_round_trip() {
     let client = client();
     let device = first_device(&client);
     use ElementType::*;
-    let types = [
-        Pred, S8, S16, S32, S64, U8, U16, U32, U64, F16, F32, F64, Bf16, C64, C128, F8E5M2,
-        F8E4M3Fn, S4, U4,
-    ];
+    let types = [Pred, S8, S16, S32, S64, U8, U16, U32, U64, F16, F32, F64, Bf16, C64, C128, F8E5M2, F8E4M3Fn, S4, U4];
     for element_type in types {
         let ty = TensorType::new(element_type, [3, 5]);
         // One is a valid value of every type, sub-byte and truth values included.
-        let data: Vec<u8> = (0..ty.host_size_in_bytes().expect("fits"))
-            .map(|index| (index % 2) as u8)
-            .collect();
+        let data: Vec<u8> = (0..ty.host_size_in_bytes().expect("fits")).map(|index| (index % 2) as u8).collect();
         let buffer = Buffer::from_host(&device, &data, ty).expect("uploads");
-        assert_eq!(
-            buffer.to_host().expect("downloads")[..],
-            data[..],
-            "{element_type}"
-        );
+        assert_eq!(buffer.to_host().expect("downloads")[..], data[..], "{element_type}");
     }
 }
 
@@ -127,12 +110,8 @@ fn strided_memory_is_gathered() {
     assert_eq!(strided(&[2, 3], &[12, 4]), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(strided(&[3], &[8]), [0.0, 2.0, 4.0]);
     assert_eq!(strided(&[2, 2], &[0, 4]), [0.0, 1.0, 0.0, 1.0]);
-    let outside =
-        Buffer::from_host_strided(&device, &data, f32s(&[3]), &[12]).expect_err("out of range");
-    assert_eq!(
-        outside.to_string(),
-        "strides [12] of f32[3] reach 28 bytes far, got 24"
-    );
+    let outside = Buffer::from_host_strided(&device, &data, f32s(&[3]), &[12]).expect_err("out of range");
+    assert_eq!(outside.to_string(), "strides [12] of f32[3] reach 28 bytes far, got 24");
 }
 
 #[test]
@@ -141,26 +120,14 @@ fn read_only_memory_is_used_in_place() {
     let device = first_device(&client);
     let increment = compile(&client, INCREMENT);
     let memory = Arc::new(aligned(&ones()));
-    let buffer = Buffer::from_host_memory(
-        &device,
-        HostMemory::shared(Arc::clone(&memory)),
-        f32s(&[64]),
-    );
+    let buffer = Buffer::from_host_memory(&device, HostMemory::shared(Arc::clone(&memory)), f32s(&[64]));
     let buffer = buffer.expect("lends");
     assert!(buffer.is_in_place().expect("known"));
-    assert_eq!(
-        buffer.unsafe_pointer().expect("known"),
-        memory.as_ptr().addr()
-    );
+    assert_eq!(buffer.unsafe_pointer().expect("known"), memory.as_ptr().addr());
     // Donating it must not write to memory that others read.
-    let run = increment
-        .execute(&[&buffer], &ExecuteOptions::default())
-        .expect("runs");
+    let run = increment.execute(&[&buffer], &ExecuteOptions::default()).expect("runs");
     assert_eq!(download(&run.outputs[0]), vec![2.0; 64]);
-    assert_ne!(
-        run.outputs[0].unsafe_pointer().expect("known"),
-        memory.as_ptr().addr()
-    );
+    assert_ne!(run.outputs[0].unsafe_pointer().expect("known"), memory.as_ptr().addr());
     assert_eq!(floats(&memory), ones());
 }
 
@@ -190,17 +157,11 @@ fn donated_memory_holds_the_result() {
     let address = memory.as_ptr().addr();
     let mut buffer = Buffer::from_host_memory(&device, memory.into(), f32s(&[64])).expect("lends");
     for step in 1..=3 {
-        let mut run = increment
-            .execute(&[&buffer], &ExecuteOptions::default())
-            .expect("runs");
+        let mut run = increment.execute(&[&buffer], &ExecuteOptions::default()).expect("runs");
         run.done.wait().expect("succeeds");
         assert!(buffer.is_gone());
         buffer = run.outputs.remove(0);
-        assert_eq!(
-            buffer.unsafe_pointer().expect("known"),
-            address,
-            "the output reuses the input"
-        );
+        assert_eq!(buffer.unsafe_pointer().expect("known"), address, "the output reuses the input");
         assert_eq!(download(&buffer), vec![1.0 + step as f32; 64]);
     }
 }
@@ -223,26 +184,15 @@ fn an_owner_is_held_as_long_as_any_buffer_uses_its_memory() {
     let device = first_device(&client);
     let increment = compile(&client, INCREMENT);
     let dropped = Arc::new(AtomicBool::new(false));
-    let watched = Watched {
-        memory: aligned(&ones()),
-        dropped: Arc::clone(&dropped),
-    };
-    let (pointer, owner) = (
-        watched.memory.as_ptr().cast_mut(),
-        Arc::new(watched) as Arc<dyn Any + Send + Sync>,
-    );
+    let watched = Watched { memory: aligned(&ones()), dropped: Arc::clone(&dropped) };
+    let (pointer, owner) = (watched.memory.as_ptr().cast_mut(), Arc::new(watched) as Arc<dyn Any + Send + Sync>);
     // SAFETY: the memory lives in `owner`, and only the runtime touches it.
     #[allow(unsafe_code)] // as above
     let memory = unsafe { HostMemory::from_raw(pointer, 256, HostAccess::ReadWrite, owner) };
     let buffer = Buffer::from_host_memory(&device, memory, f32s(&[64])).expect("lends");
-    let run = increment
-        .execute(&[&buffer], &ExecuteOptions::default())
-        .expect("runs");
+    let run = increment.execute(&[&buffer], &ExecuteOptions::default()).expect("runs");
     drop(buffer);
-    assert!(
-        !dropped.load(Ordering::SeqCst),
-        "the output took the memory over"
-    );
+    assert!(!dropped.load(Ordering::SeqCst), "the output took the memory over");
     assert_eq!(download(&run.outputs[0]), vec![2.0; 64]);
     drop(run);
     eventually(|| dropped.load(Ordering::SeqCst));
@@ -251,10 +201,7 @@ fn an_owner_is_held_as_long_as_any_buffer_uses_its_memory() {
 fn eventually(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "it never happened"
-        );
+        assert!(start.elapsed() < Duration::from_secs(10), "it never happened");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -266,16 +213,9 @@ fn a_donated_buffer_is_gone() {
     let increment = compile(&client, INCREMENT);
     assert_eq!(increment.signature().donated, [0]);
     let buffer = Arc::new(upload(&device, &ones(), &[64]));
-    let run = increment
-        .execute(&[&*buffer], &ExecuteOptions::default())
-        .expect("runs");
-    let again = increment
-        .execute(&[&*buffer], &ExecuteOptions::default())
-        .expect_err("donated");
-    assert_eq!(
-        again.to_string(),
-        "argument 0 was donated to an earlier execution and can no longer be used"
-    );
+    let run = increment.execute(&[&*buffer], &ExecuteOptions::default()).expect("runs");
+    let again = increment.execute(&[&*buffer], &ExecuteOptions::default()).expect_err("donated");
+    assert_eq!(again.to_string(), "argument 0 was donated to an earlier execution and can no longer be used");
     let expected = "the buffer was donated to an earlier execution and can no longer be used";
     let uses: [(&str, Option<Error>); 6] = [
         ("to_host", buffer.to_host().err()),
@@ -286,11 +226,7 @@ fn a_donated_buffer_is_gone() {
         ("delete", buffer.delete().err()),
     ];
     for (name, error) in uses {
-        assert_eq!(
-            error.map(|error| error.to_string()).as_deref(),
-            Some(expected),
-            "{name}"
-        );
+        assert_eq!(error.map(|error| error.to_string()).as_deref(), Some(expected), "{name}");
     }
     assert_eq!(download(&run.outputs[0]), vec![2.0; 64]);
 }
@@ -300,10 +236,7 @@ fn a_deleted_buffer_is_gone() {
     let client = client();
     let buffer = upload(&first_device(&client), &ones(), &[64]);
     buffer.delete().expect("deletes");
-    assert_eq!(
-        buffer.to_host().expect_err("gone").to_string(),
-        "the buffer was deleted and can no longer be used"
-    );
+    assert_eq!(buffer.to_host().expect_err("gone").to_string(), "the buffer was deleted and can no longer be used");
     assert!(matches!(buffer.delete(), Err(Error::UseAfterDelete { .. })));
 }
 
@@ -313,10 +246,7 @@ fn an_argument_can_be_kept_from_donation() {
     let device = first_device(&client);
     let increment = compile(&client, INCREMENT);
     let buffer = upload(&device, &ones(), &[64]);
-    let options = ExecuteOptions {
-        non_donatable: &[0],
-        ..ExecuteOptions::default()
-    };
+    let options = ExecuteOptions { non_donatable: &[0], ..ExecuteOptions::default() };
     let run = increment.execute(&[&buffer], &options).expect("runs");
     assert_eq!(download(&run.outputs[0]), vec![2.0; 64]);
     assert_eq!(download(&buffer), ones());
@@ -338,9 +268,7 @@ fn one_buffer_cannot_be_donated_and_read_at_once() {
     const DONATED: &str = " {tf.aliasing_output = 0 : i32}";
     for program in [program(DONATED, ""), program("", DONATED)] {
         let buffer = upload(&device, &[1.0, 2.0, 3.0, 4.0], &[4]);
-        let error = program
-            .execute(&[&buffer, &buffer], &ExecuteOptions::default())
-            .expect_err("used twice");
+        let error = program.execute(&[&buffer, &buffer], &ExecuteOptions::default()).expect_err("used twice");
         assert!(matches!(error, Error::UseAfterDonation { .. }), "{error}");
         // Nothing ran, so nothing was donated.
         assert_eq!(download(&buffer), [1.0, 2.0, 3.0, 4.0]);
@@ -355,19 +283,12 @@ fn shared_memory_is_not_donated() {
     let buffer = Arc::new(upload(&device, &ones(), &[64]));
     let shared = buffer.share().expect("shares");
     assert_eq!(shared.address(), buffer.unsafe_pointer().expect("known"));
-    let error = increment
-        .execute(&[&*buffer], &ExecuteOptions::default())
-        .expect_err("shared");
-    assert_eq!(
-        error.to_string(),
-        "argument 0 is shared outside the runtime and cannot be donated or deleted"
-    );
+    let error = increment.execute(&[&*buffer], &ExecuteOptions::default()).expect_err("shared");
+    assert_eq!(error.to_string(), "argument 0 is shared outside the runtime and cannot be donated or deleted");
     assert!(matches!(buffer.delete(), Err(Error::Shared { .. })));
     let second = buffer.share().expect("shares twice");
     drop((shared, second));
-    increment
-        .execute(&[&*buffer], &ExecuteOptions::default())
-        .expect("free again");
+    increment.execute(&[&*buffer], &ExecuteOptions::default()).expect("free again");
 }
 
 #[test]
@@ -385,15 +306,9 @@ fn events_tell_when_work_is_done() {
          }}"
     );
     let program = compile(&client, &text);
-    let x = upload(
-        &device,
-        &vec![0.5; side * side],
-        &[side as i64, side as i64],
-    );
+    let x = upload(&device, &vec![0.5; side * side], &[side as i64, side as i64]);
     let start = Instant::now();
-    let run = program
-        .execute(&[&x], &ExecuteOptions::default())
-        .expect("runs");
+    let run = program.execute(&[&x], &ExecuteOptions::default()).expect("runs");
     let started = start.elapsed();
     let (sender, receiver) = std::sync::mpsc::channel();
     run.outputs[0]
@@ -402,15 +317,9 @@ fn events_tell_when_work_is_done() {
         .on_ready(move |outcome| drop(sender.send(outcome)))
         .expect("registers");
     let transfer = run.outputs[0].to_host_async().expect("starts");
-    receiver
-        .recv_timeout(Duration::from_secs(60))
-        .expect("is called")
-        .expect("succeeds");
+    receiver.recv_timeout(Duration::from_secs(60)).expect("is called").expect("succeeds");
     let finished = start.elapsed();
-    assert!(
-        started * 2 < finished,
-        "execute took {started:?} of {finished:?}: it waited"
-    );
+    assert!(started * 2 < finished, "execute took {started:?} of {finished:?}: it waited");
     run.done.wait().expect("succeeds");
     assert!(run.done.is_ready().expect("known"));
     let expected = 0.125 * (side * side) as f32;
@@ -435,12 +344,10 @@ fn background_transfers_arrive() {
     let device = first_device(&client);
     let data: Vec<f32> = (0..1 << 16).map(|value| value as f32).collect();
     let memory = HostMemory::from(aligned(&data));
-    let buffer =
-        Buffer::transfer_from_host(&device, memory, f32s(&[1 << 16]), None).expect("starts");
+    let buffer = Buffer::transfer_from_host(&device, memory, f32s(&[1 << 16]), None).expect("starts");
     assert_eq!(download(&buffer), data);
     let memory = HostMemory::from(aligned(&data[..6]));
-    let buffer =
-        Buffer::transfer_from_host(&device, memory, f32s(&[3, 2]), Some(&[4, 12])).expect("starts");
+    let buffer = Buffer::transfer_from_host(&device, memory, f32s(&[3, 2]), Some(&[4, 12])).expect("starts");
     assert_eq!(download(&buffer), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
 }
 
@@ -449,43 +356,24 @@ fn programs_run_where_they_are_told() {
     let client = client_of(4);
     assert_eq!(client.devices().len(), 4);
     let device = client.device(2).expect("exists");
-    let fixed = client
-        .compile(ADD.as_bytes(), &CompileOptions::for_device(&device), None)
-        .expect("compiles");
+    let fixed = client.compile(ADD.as_bytes(), &CompileOptions::for_device(&device), None).expect("compiles");
     assert_eq!(fixed.devices(), std::slice::from_ref(&device));
     let x = upload(&device, &[1.0; 4], &[4]);
-    let run = fixed
-        .execute(&[&x, &x], &ExecuteOptions::default())
-        .expect("runs");
+    let run = fixed.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
     assert_eq!(run.outputs[0].device(), device);
     assert_eq!(download(&run.outputs[0]), [2.0; 4]);
 
     let elsewhere = upload(&client.device(1).expect("exists"), &[1.0; 4], &[4]);
-    let error = fixed
-        .execute(&[&x, &elsewhere], &ExecuteOptions::default())
-        .expect_err("misplaced");
-    assert_eq!(
-        error.to_string(),
-        "argument 1 is on device 1, the program runs on device 2"
-    );
+    let error = fixed.execute(&[&x, &elsewhere], &ExecuteOptions::default()).expect_err("misplaced");
+    assert_eq!(error.to_string(), "argument 1 is on device 1, the program runs on device 2");
     let moved = elsewhere.copy_to_device(&device).expect("copies");
-    fixed
-        .execute(&[&x, &moved], &ExecuteOptions::default())
-        .expect("runs");
+    fixed.execute(&[&x, &moved], &ExecuteOptions::default()).expect("runs");
 
-    let options = CompileOptions {
-        portable: true,
-        ..CompileOptions::default()
-    };
-    let portable = client
-        .compile(ADD.as_bytes(), &options, None)
-        .expect("compiles");
+    let options = CompileOptions { portable: true, ..CompileOptions::default() };
+    let portable = client.compile(ADD.as_bytes(), &options, None).expect("compiles");
     for device in client.devices() {
         let x = upload(&device, &[device.index() as f32; 4], &[4]);
-        let options = ExecuteOptions {
-            device: Some(&device),
-            ..ExecuteOptions::default()
-        };
+        let options = ExecuteOptions { device: Some(&device), ..ExecuteOptions::default() };
         let run = portable.execute(&[&x, &x], &options).expect("runs");
         assert_eq!(run.outputs[0].device(), device);
         assert_eq!(download(&run.outputs[0]), [2.0 * device.index() as f32; 4]);
@@ -510,19 +398,12 @@ fn replicas_reduce_across_devices() {
         device_assignment: Some((0..REPLICAS as i32).collect()),
         ..CompileOptions::default()
     };
-    let program = client
-        .compile(program.as_bytes(), &options, None)
-        .expect("compiles");
+    let program = client.compile(program.as_bytes(), &options, None).expect("compiles");
     assert_eq!(program.num_replicas().expect("known"), REPLICAS);
-    let shards: Vec<[Buffer; 1]> = client
-        .devices()
-        .iter()
-        .map(|device| [upload(device, &[device.index() as f32, 1.0], &[2])])
-        .collect();
+    let shards: Vec<[Buffer; 1]> =
+        client.devices().iter().map(|device| [upload(device, &[device.index() as f32, 1.0], &[2])]).collect();
     let arguments: Vec<&[Buffer]> = shards.iter().map(|shard| shard.as_slice()).collect();
-    let runs = program
-        .execute_sharded(&arguments, &ExecuteOptions::default())
-        .expect("runs");
+    let runs = program.execute_sharded(&arguments, &ExecuteOptions::default()).expect("runs");
     for (run, device) in runs.iter().zip(client.devices()) {
         assert_eq!(run.outputs[0].device(), device);
         assert_eq!(download(&run.outputs[0]), [6.0, 4.0]);
@@ -530,30 +411,13 @@ fn replicas_reduce_across_devices() {
 
     // Misplaced shards would leave the collective hanging: they must not reach the plugin.
     let swapped: Vec<&[Buffer]> = arguments.iter().rev().copied().collect();
-    let error = program
-        .execute_sharded(&swapped, &ExecuteOptions::default())
-        .expect_err("misplaced");
-    assert_eq!(
-        error.to_string(),
-        "argument 0 is on device 3, the program runs on device 0"
-    );
-    let error = program
-        .execute_sharded(&arguments[..2], &ExecuteOptions::default())
-        .expect_err("too few");
-    assert_eq!(
-        error.to_string(),
-        "the program runs on 4 devices, got arguments for 2"
-    );
-    let error = program
-        .execute(arguments[0], &ExecuteOptions::default())
-        .expect_err("one device");
-    assert_eq!(
-        error.to_string(),
-        "the program runs on 4 devices, not on one"
-    );
-    program
-        .execute_sharded(&arguments, &ExecuteOptions::default())
-        .expect("still runs");
+    let error = program.execute_sharded(&swapped, &ExecuteOptions::default()).expect_err("misplaced");
+    assert_eq!(error.to_string(), "argument 0 is on device 3, the program runs on device 0");
+    let error = program.execute_sharded(&arguments[..2], &ExecuteOptions::default()).expect_err("too few");
+    assert_eq!(error.to_string(), "the program runs on 4 devices, got arguments for 2");
+    let error = program.execute(arguments[0], &ExecuteOptions::default()).expect_err("one device");
+    assert_eq!(error.to_string(), "the program runs on 4 devices, not on one");
+    program.execute_sharded(&arguments, &ExecuteOptions::default()).expect("still runs");
 }
 
 #[test]
@@ -568,9 +432,7 @@ fn threads_execute_at_the_same_time() {
             scope.spawn(move || {
                 let mut sum = upload(device, &[thread as f32; 4], &[4]);
                 for _ in 0..200 {
-                    let mut run = add
-                        .execute(&[&sum, shared], &ExecuteOptions::default())
-                        .expect("runs");
+                    let mut run = add.execute(&[&sum, shared], &ExecuteOptions::default()).expect("runs");
                     sum = run.outputs.remove(0);
                 }
                 assert_eq!(download(&sum), [thread as f32 + 200.0; 4]);
@@ -588,20 +450,13 @@ fn racing_donations_have_one_winner() {
         let buffer = upload(&device, &ones(), &[64]);
         let won: usize = std::thread::scope(|scope| {
             let attempts = [(); 4].map(|()| {
-                scope.spawn(
-                    || match increment.execute(&[&buffer], &ExecuteOptions::default()) {
-                        Ok(run) => {
-                            download(&run.outputs[0]).iter().all(|&value| value == 2.0) as usize
-                        }
-                        Err(Error::UseAfterDonation { .. }) => 0,
-                        Err(other) => panic!("{other}"),
-                    },
-                )
+                scope.spawn(|| match increment.execute(&[&buffer], &ExecuteOptions::default()) {
+                    Ok(run) => download(&run.outputs[0]).iter().all(|&value| value == 2.0) as usize,
+                    Err(Error::UseAfterDonation { .. }) => 0,
+                    Err(other) => panic!("{other}"),
+                })
             });
-            attempts
-                .into_iter()
-                .map(|attempt| attempt.join().expect("joins"))
-                .sum()
+            attempts.into_iter().map(|attempt| attempt.join().expect("joins")).sum()
         });
         assert_eq!(won, 1);
     }

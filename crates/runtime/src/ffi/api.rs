@@ -8,10 +8,7 @@ use super::sys::{self, Args, CStruct, PJRT_Api, PJRT_Error, PJRT_NamedValue, Zer
 use crate::error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 
 /// The oldest accepted version. All functions used here exist since then, and nothing older was ever tried.
-const OLDEST: ApiVersion = ApiVersion {
-    major: sys::PJRT_API_MAJOR,
-    minor: 54,
-};
+const OLDEST: ApiVersion = ApiVersion { major: sys::PJRT_API_MAJOR, minor: 54 };
 
 /// Strings and lists longer than this are taken for garbage.
 const ABSURD_LENGTH: usize = 1 << 31;
@@ -40,16 +37,9 @@ struct Padded<T> {
 
 impl<T: CStruct> Padded<T> {
     fn new(value: T) -> Self {
-        let mut padded = Padded {
-            value,
-            spare: [0; 16],
-        };
+        let mut padded = Padded { value, spare: [0; 16] };
         // SAFETY: a `CStruct` opens with its size.
-        unsafe {
-            ptr::from_mut(&mut padded.value)
-                .cast::<usize>()
-                .write(size_of::<Self>())
-        };
+        unsafe { ptr::from_mut(&mut padded.value).cast::<usize>().write(size_of::<Self>()) };
         padded
     }
 }
@@ -74,41 +64,26 @@ impl<T: CStruct> Nested<T> {
 impl Api {
     /// Loads the library at `path` and initialises the plugin in it. The library is never unloaded.
     pub(crate) fn load(path: &Path) -> Result<Api> {
-        let not_a_plugin = |reason: String| Error::NotAPlugin {
-            path: path.to_owned(),
-            reason,
-        };
+        let not_a_plugin = |reason: String| Error::NotAPlugin { path: path.to_owned(), reason };
         // SAFETY: running a library's initialisers is what loading a plugin means; the user chose the file.
-        let library = unsafe { libloading::Library::new(path) }
-            .map_err(|error| not_a_plugin(loader_message(&error)))?;
+        let library =
+            unsafe { libloading::Library::new(path) }.map_err(|error| not_a_plugin(loader_message(&error)))?;
         // SAFETY: `GetPjrtApi` has this signature in every PJRT plugin.
-        let entry =
-            unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
+        let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
         let entry = entry.map_err(|_| not_a_plugin("it has no function GetPjrtApi".to_owned()))?;
         // SAFETY: the function takes nothing and returns a table that lives as long as the library.
         let foreign = unsafe { entry() };
         if foreign.is_null() {
-            return Err(not_a_plugin(
-                "GetPjrtApi returned no function table".to_owned(),
-            ));
+            return Err(not_a_plugin("GetPjrtApi returned no function table".to_owned()));
         }
         // SAFETY: not null, so it points to the plugin's table.
-        let (table, version) = unsafe { read_table(foreign) }.ok_or_else(|| {
-            not_a_plugin("its function table is too small to hold a version".to_owned())
-        })?;
+        let (table, version) = unsafe { read_table(foreign) }
+            .ok_or_else(|| not_a_plugin("its function table is too small to hold a version".to_owned()))?;
         if version.major != OLDEST.major || version < OLDEST {
-            return Err(Error::WrongVersion {
-                path: path.to_owned(),
-                found: version,
-                needed: OLDEST,
-            });
+            return Err(Error::WrongVersion { path: path.to_owned(), found: version, needed: OLDEST });
         }
         std::mem::forget(library);
-        let api = Api {
-            table,
-            path: path.to_owned(),
-            version,
-        };
+        let api = Api { table, path: path.to_owned(), version };
         // SAFETY: the arguments hold nothing.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::zeroed()) }?;
         Ok(api)
@@ -116,9 +91,7 @@ impl Api {
 
     /// The function that takes `A`, or an error that names it.
     pub(super) fn require<A: Args>(&self) -> Result<sys::Call<A>> {
-        A::entry(&self.table).ok_or(Error::MissingFunction {
-            function: A::FUNCTION,
-        })
+        A::entry(&self.table).ok_or(Error::MissingFunction { function: A::FUNCTION })
     }
 
     /// Calls the function that takes `A` and returns the arguments with its outputs filled in.
@@ -148,11 +121,7 @@ impl Api {
     ///
     /// # Safety
     /// `error` is null or an owned error of this plugin.
-    pub(super) unsafe fn check(
-        &self,
-        function: &'static str,
-        error: *mut PJRT_Error,
-    ) -> Result<()> {
+    pub(super) unsafe fn check(&self, function: &'static str, error: *mut PJRT_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
@@ -162,11 +131,7 @@ impl Api {
             self.destroy_error(error);
             found
         };
-        Err(Error::Plugin(Box::new(PluginError::new(
-            function,
-            ErrorCode::from_raw(code),
-            &message,
-        ))))
+        Err(Error::Plugin(Box::new(PluginError::new(function, ErrorCode::from_raw(code), &message))))
     }
 
     unsafe fn error_code(&self, error: *mut PJRT_Error) -> c_int {
@@ -174,10 +139,7 @@ impl Api {
         let Some(function) = self.table.PJRT_Error_GetCode else {
             return UNKNOWN;
         };
-        let mut args = Padded::new(sys::PJRT_Error_GetCode_Args {
-            error,
-            ..Zeroable::zeroed()
-        });
+        let mut args = Padded::new(sys::PJRT_Error_GetCode_Args { error, ..Zeroable::zeroed() });
         // SAFETY: `error` is alive.
         let failure = unsafe { function(ptr::from_mut(&mut args).cast()) };
         if failure.is_null() {
@@ -192,10 +154,7 @@ impl Api {
         let Some(function) = self.table.PJRT_Error_Message else {
             return String::new();
         };
-        let mut args = Padded::new(sys::PJRT_Error_Message_Args {
-            error,
-            ..Zeroable::zeroed()
-        });
+        let mut args = Padded::new(sys::PJRT_Error_Message_Args { error, ..Zeroable::zeroed() });
         // SAFETY: `error` is alive, and so is its message until it is destroyed.
         unsafe {
             function(ptr::from_mut(&mut args).cast());
@@ -207,10 +166,7 @@ impl Api {
         let Some(function) = self.table.PJRT_Error_Destroy else {
             return;
         };
-        let mut args = Padded::new(sys::PJRT_Error_Destroy_Args {
-            error,
-            ..Zeroable::zeroed()
-        });
+        let mut args = Padded::new(sys::PJRT_Error_Destroy_Args { error, ..Zeroable::zeroed() });
         // SAFETY: the caller owns `error` and gives it up.
         unsafe { function(ptr::from_mut(&mut args).cast()) };
     }
@@ -246,13 +202,7 @@ unsafe fn read_table(foreign: *const PJRT_Api) -> Option<(PJRT_Api, ApiVersion)>
         );
     }
     let version = table.pjrt_api_version;
-    Some((
-        table,
-        ApiVersion {
-            major: version.major_version,
-            minor: version.minor_version,
-        },
-    ))
+    Some((table, ApiVersion { major: version.major_version, minor: version.minor_version }))
 }
 
 /// The loader's own words, without the wrapper's.
@@ -310,17 +260,11 @@ pub enum Value {
 pub(super) fn encode_named_values(options: &[(&str, Value)]) -> Vec<PJRT_NamedValue> {
     let encode = |(name, value): &(&str, Value)| {
         let (type_, bits, value_size) = match value {
-            Value::String(text) => (
-                sys::PJRT_NamedValue_kString,
-                text.as_ptr().expose_provenance() as i64,
-                text.len(),
-            ),
+            Value::String(text) => (sys::PJRT_NamedValue_kString, text.as_ptr().expose_provenance() as i64, text.len()),
             Value::I64(number) => (sys::PJRT_NamedValue_kInt64, *number, 1),
-            Value::I64List(list) => (
-                sys::PJRT_NamedValue_kInt64List,
-                list.as_ptr().expose_provenance() as i64,
-                list.len(),
-            ),
+            Value::I64List(list) => {
+                (sys::PJRT_NamedValue_kInt64List, list.as_ptr().expose_provenance() as i64, list.len())
+            }
             Value::F32(number) => (sys::PJRT_NamedValue_kFloat, i64::from(number.to_bits()), 1),
             Value::Bool(flag) => (sys::PJRT_NamedValue_kBool, i64::from(*flag), 1),
         };
@@ -342,10 +286,7 @@ pub(super) fn encode_named_values(options: &[(&str, Value)]) -> Vec<PJRT_NamedVa
 ///
 /// # Safety
 /// `values` is null or points to `count` named values of the plugin.
-pub(super) unsafe fn decode_named_values(
-    values: *const PJRT_NamedValue,
-    count: usize,
-) -> Vec<(String, Value)> {
+pub(super) unsafe fn decode_named_values(values: *const PJRT_NamedValue, count: usize) -> Vec<(String, Value)> {
     if values.is_null() || count > ABSURD_LENGTH / size_of::<PJRT_NamedValue>() {
         return Vec::new();
     }
@@ -367,9 +308,7 @@ unsafe fn decode_value(value: &PJRT_NamedValue) -> Option<Value> {
     // SAFETY: the tag says that the union holds a pointer to `size` elements.
     unsafe {
         Some(match value.type_ {
-            sys::PJRT_NamedValue_kString => {
-                Value::String(text(ptr::with_exposed_provenance(address), size))
-            }
+            sys::PJRT_NamedValue_kString => Value::String(text(ptr::with_exposed_provenance(address), size)),
             sys::PJRT_NamedValue_kInt64 => Value::I64(bits),
             sys::PJRT_NamedValue_kInt64List => {
                 Value::I64List(list(ptr::with_exposed_provenance::<i64>(address), size).to_vec())

@@ -27,12 +27,7 @@ unsafe impl Sync for RawBuffer {}
 macro_rules! query {
     ($buffer:expr, $args:ident) => {
         // SAFETY: the buffer is alive, and the function takes no other pointer.
-        unsafe {
-            $buffer.client.api.call(sys::$args {
-                buffer: $buffer.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })
-        }
+        unsafe { $buffer.client.api.call(sys::$args { buffer: $buffer.ptr.as_ptr(), ..Zeroable::zeroed() }) }
     };
 }
 
@@ -42,10 +37,7 @@ impl RawBuffer {
     /// # Safety
     /// `ptr` is an owned buffer of `client`.
     pub(super) unsafe fn from_raw(client: &Arc<RawClient>, ptr: NonNull<PJRT_Buffer>) -> RawBuffer {
-        RawBuffer {
-            ptr,
-            client: Arc::clone(client),
-        }
+        RawBuffer { ptr, client: Arc::clone(client) }
     }
 
     pub(crate) fn client(&self) -> &Arc<RawClient> {
@@ -71,13 +63,7 @@ impl RawBuffer {
     pub(crate) fn ready(&self) -> Result<Event> {
         let args = query!(self, PJRT_Buffer_ReadyEvent_Args)?;
         // SAFETY: an owned event of this plugin.
-        unsafe {
-            Event::from_raw(
-                self.client.api,
-                args.event,
-                sys::PJRT_Buffer_ReadyEvent_Args::FUNCTION,
-            )
-        }
+        unsafe { Event::from_raw(self.client.api, args.event, sys::PJRT_Buffer_ReadyEvent_Args::FUNCTION) }
     }
 
     /// Address of the contents as the plugin sees it.
@@ -87,11 +73,7 @@ impl RawBuffer {
 
     /// Address of the contents as an accelerator's own libraries see it.
     pub(crate) fn opaque_pointer(&self) -> Result<usize> {
-        Ok(
-            query!(self, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args)?
-                .device_memory_ptr
-                .addr(),
-        )
+        Ok(query!(self, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args)?.device_memory_ptr.addr())
     }
 
     /// Asks the plugin to keep the memory where it is until the matching release.
@@ -128,18 +110,11 @@ impl RawBuffer {
     }
 
     /// Starts copying into memory that is given up until the copy is done.
-    pub(crate) fn copy_to_host_async(
-        &self,
-        ty: &TensorType,
-        mut dst: AlignedBytes,
-    ) -> Result<HostTransfer> {
+    pub(crate) fn copy_to_host_async(&self, ty: &TensorType, mut dst: AlignedBytes) -> Result<HostTransfer> {
         self.client.api.require::<sys::PJRT_Event_Await_Args>()?;
         // SAFETY: the transfer owns the memory until the event is ready.
         let event = unsafe { self.start_copy(ty, &mut dst) }?;
-        Ok(HostTransfer {
-            event,
-            bytes: ManuallyDrop::new(dst),
-        })
+        Ok(HostTransfer { event, bytes: ManuallyDrop::new(dst) })
     }
 
     /// # Safety
@@ -147,10 +122,7 @@ impl RawBuffer {
     unsafe fn start_copy(&self, ty: &TensorType, dst: &mut [u8]) -> Result<Event> {
         let size = ty.host_size_in_bytes()?;
         if dst.len() != size {
-            return Err(Error::Invalid(format!(
-                "{ty} takes {size} bytes, got {}",
-                dst.len()
-            )));
+            return Err(Error::Invalid(format!("{ty} takes {size} bytes, got {}", dst.len())));
         }
         let minor_to_major: Vec<i64> = (0..ty.dims.len() as i64).rev().collect();
         let mut layout = row_major(&minor_to_major);
@@ -164,11 +136,7 @@ impl RawBuffer {
         // SAFETY: the layout outlives the call; the caller vouches for the destination.
         unsafe {
             let args = self.client.api.call(args)?;
-            Event::from_raw(
-                self.client.api,
-                args.event,
-                sys::PJRT_Buffer_ToHostBuffer_Args::FUNCTION,
-            )
+            Event::from_raw(self.client.api, args.event, sys::PJRT_Buffer_ToHostBuffer_Args::FUNCTION)
         }
     }
 }
@@ -186,10 +154,7 @@ fn row_major(minor_to_major: &[i64]) -> Nested<PJRT_Buffer_MemoryLayout> {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        let args = sys::PJRT_Buffer_Destroy_Args {
-            buffer: self.ptr.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Buffer_Destroy_Args { buffer: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned, and destroyed only here.
         unsafe { self.client.api.call_quietly(args) };
     }

@@ -68,10 +68,7 @@ impl RawClient {
         client.platform_name = client.read_platform_name()?;
         client.platform_version = client.read_platform_version()?;
         client.devices = client.read_devices()?;
-        let infos = client
-            .devices
-            .iter()
-            .map(|&device| client.read_device_info(device));
+        let infos = client.devices.iter().map(|&device| client.read_device_info(device));
         client.device_infos = infos.collect::<Result<_>>()?;
         Ok(Arc::new(client))
     }
@@ -79,10 +76,9 @@ impl RawClient {
     fn read_platform_name(&self) -> Result<String> {
         // SAFETY: the client is alive, and so are its strings.
         unsafe {
-            let args = self.api.call(sys::PJRT_Client_PlatformName_Args {
-                client: self.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })?;
+            let args = self
+                .api
+                .call(sys::PJRT_Client_PlatformName_Args { client: self.ptr.as_ptr(), ..Zeroable::zeroed() })?;
             Ok(text(args.platform_name, args.platform_name_size))
         }
     }
@@ -90,88 +86,54 @@ impl RawClient {
     fn read_platform_version(&self) -> Result<String> {
         // SAFETY: the client is alive, and so are its strings.
         unsafe {
-            let args = self.api.call(sys::PJRT_Client_PlatformVersion_Args {
-                client: self.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })?;
+            let args = self
+                .api
+                .call(sys::PJRT_Client_PlatformVersion_Args { client: self.ptr.as_ptr(), ..Zeroable::zeroed() })?;
             Ok(text(args.platform_version, args.platform_version_size))
         }
     }
 
     fn read_devices(&self) -> Result<Vec<NonNull<PJRT_Device>>> {
-        let args = sys::PJRT_Client_AddressableDevices_Args {
-            client: self.ptr.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Client_AddressableDevices_Args { client: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: the client is alive, and its list of devices lives as long.
         let devices = unsafe {
             let args = self.api.call(args)?;
             list(args.addressable_devices, args.num_addressable_devices)
         };
-        let check =
-            |&device| not_null::<sys::PJRT_Client_AddressableDevices_Args, _>(device, "device");
+        let check = |&device| not_null::<sys::PJRT_Client_AddressableDevices_Args, _>(device, "device");
         devices.iter().map(check).collect()
     }
 
     fn read_device_info(&self, device: NonNull<PJRT_Device>) -> Result<DeviceInfo> {
         // SAFETY: devices and their descriptions live as long as the client; so do their strings.
         unsafe {
-            let args = sys::PJRT_Device_GetDescription_Args {
-                device: device.as_ptr(),
-                ..Zeroable::zeroed()
-            };
+            let args = sys::PJRT_Device_GetDescription_Args { device: device.as_ptr(), ..Zeroable::zeroed() };
             let device_description = self.api.call(args)?.device_description;
             not_null::<sys::PJRT_Device_GetDescription_Args, _>(device_description, "description")?;
-            let args = sys::PJRT_DeviceDescription_Id_Args {
-                device_description,
-                ..Zeroable::zeroed()
-            };
+            let args = sys::PJRT_DeviceDescription_Id_Args { device_description, ..Zeroable::zeroed() };
             let id = self.api.call(args)?.id;
-            let args = sys::PJRT_DeviceDescription_Kind_Args {
-                device_description,
-                ..Zeroable::zeroed()
-            };
+            let args = sys::PJRT_DeviceDescription_Kind_Args { device_description, ..Zeroable::zeroed() };
             let args = self.api.call(args)?;
             let kind = text(args.device_kind, args.device_kind_size);
-            let args = sys::PJRT_DeviceDescription_DebugString_Args {
-                device_description,
-                ..Zeroable::zeroed()
-            };
+            let args = sys::PJRT_DeviceDescription_DebugString_Args { device_description, ..Zeroable::zeroed() };
             let args = self.api.call(args)?;
-            Ok(DeviceInfo {
-                id,
-                kind,
-                description: text(args.debug_string, args.debug_string_size),
-            })
+            Ok(DeviceInfo { id, kind, description: text(args.debug_string, args.debug_string_size) })
         }
     }
 
     pub(super) fn device(&self, index: usize) -> Result<NonNull<PJRT_Device>> {
-        let unknown = || {
-            Error::Invalid(format!(
-                "there is no device {index} among {}",
-                self.devices.len()
-            ))
-        };
+        let unknown = || Error::Invalid(format!("there is no device {index} among {}", self.devices.len()));
         self.devices.get(index).copied().ok_or_else(unknown)
     }
 
     pub(super) fn device_index(&self, device: *mut PJRT_Device) -> Result<usize> {
-        let unknown = || {
-            Error::Invalid("the object is on a device that this process cannot address".to_owned())
-        };
-        self.devices
-            .iter()
-            .position(|known| known.as_ptr() == device)
-            .ok_or_else(unknown)
+        let unknown = || Error::Invalid("the object is on a device that this process cannot address".to_owned());
+        self.devices.iter().position(|known| known.as_ptr() == device).ok_or_else(unknown)
     }
 
     /// Use of a device's memory, where the plugin counts it.
     pub(crate) fn memory_stats(&self, device: usize) -> Result<DeviceMemoryStats> {
-        let args = sys::PJRT_Device_MemoryStats_Args {
-            device: self.device(device)?.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Device_MemoryStats_Args { device: self.device(device)?.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: the device lives as long as the client.
         let args = unsafe { self.api.call(args) }?;
         let set = |value: i64, is_set: u8| (is_set != 0).then_some(value);
@@ -186,11 +148,7 @@ impl RawClient {
     }
 
     /// Compiles `program`, given in MLIR text or bytecode, with serialized `options`.
-    pub(crate) fn compile(
-        self: &Arc<Self>,
-        program: &[u8],
-        options: &[u8],
-    ) -> Result<RawExecutable> {
+    pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &[u8]) -> Result<RawExecutable> {
         const FORMAT: &str = "mlir";
         let mut program = Nested::new(sys::PJRT_Program {
             code: program.as_ptr().cast_mut().cast(),
@@ -225,10 +183,7 @@ impl RawClient {
         // SAFETY: the bytes outlive the call.
         unsafe {
             let executable = self.api.call(args)?.loaded_executable;
-            let loaded = not_null::<sys::PJRT_Executable_DeserializeAndLoad_Args, _>(
-                executable,
-                "executable",
-            )?;
+            let loaded = not_null::<sys::PJRT_Executable_DeserializeAndLoad_Args, _>(executable, "executable")?;
             RawExecutable::from_raw(self, loaded)
         }
     }
@@ -250,11 +205,7 @@ impl RawClient {
             type_: source.ty.element_type.raw(),
             dims: dims.as_ptr(),
             num_dims: dims.len(),
-            byte_strides: if strides.is_empty() {
-                ptr::null()
-            } else {
-                strides.as_ptr()
-            },
+            byte_strides: if strides.is_empty() { ptr::null() } else { strides.as_ptr() },
             num_byte_strides: strides.len(),
             host_buffer_semantics: source.semantics,
             device: self.device(device)?.as_ptr(),
@@ -264,9 +215,8 @@ impl RawClient {
         unsafe {
             let args = self.api.call(args)?;
             let event = Event::from_raw(self.api, args.done_with_host_buffer, ORIGIN);
-            let buffer =
-                not_null::<sys::PJRT_Client_BufferFromHostBuffer_Args, _>(args.buffer, "buffer")
-                    .map(|buffer| RawBuffer::from_raw(self, buffer));
+            let buffer = not_null::<sys::PJRT_Client_BufferFromHostBuffer_Args, _>(args.buffer, "buffer")
+                .map(|buffer| RawBuffer::from_raw(self, buffer));
             Ok((buffer?, event?))
         }
     }
@@ -274,10 +224,7 @@ impl RawClient {
 
 impl Drop for RawClient {
     fn drop(&mut self) {
-        let args = sys::PJRT_Client_Destroy_Args {
-            client: self.ptr.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Client_Destroy_Args { client: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned; everything made by it holds it, so nothing of it is left.
         unsafe { self.api.call_quietly(args) };
     }
@@ -285,10 +232,7 @@ impl Drop for RawClient {
 
 /// Checks a pointer that a plugin returned with success.
 pub(super) fn not_null<A: Args, T>(pointer: *mut T, what: &str) -> Result<NonNull<T>> {
-    let missing = || Error::BadResult {
-        function: A::FUNCTION,
-        what: format!("it returned no {what}"),
-    };
+    let missing = || Error::BadResult { function: A::FUNCTION, what: format!("it returned no {what}") };
     NonNull::new(pointer).ok_or_else(missing)
 }
 

@@ -36,15 +36,9 @@ impl Event {
     ///
     /// # Safety
     /// `event` is null or an owned event of this plugin.
-    pub(super) unsafe fn from_raw(
-        api: &'static Api,
-        event: *mut PJRT_Event,
-        origin: &'static str,
-    ) -> Result<Event> {
-        let ptr = NonNull::new(event).ok_or_else(|| Error::BadResult {
-            function: origin,
-            what: "it returned no event".to_owned(),
-        })?;
+    pub(super) unsafe fn from_raw(api: &'static Api, event: *mut PJRT_Event, origin: &'static str) -> Result<Event> {
+        let ptr = NonNull::new(event)
+            .ok_or_else(|| Error::BadResult { function: origin, what: "it returned no event".to_owned() })?;
         Ok(Event { api, ptr, origin })
     }
 
@@ -54,15 +48,9 @@ impl Event {
     /// The work's own error, or [`Error::MissingFunction`].
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the event is alive.
-        let waited = unsafe {
-            self.api.call(sys::PJRT_Event_Await_Args {
-                event: self.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })
-        };
-        waited
-            .map(drop)
-            .map_err(|error| named_after(self.origin, error))
+        let waited =
+            unsafe { self.api.call(sys::PJRT_Event_Await_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() }) };
+        waited.map(drop).map_err(|error| named_after(self.origin, error))
     }
 
     /// Whether the work has ended, well or badly.
@@ -71,12 +59,8 @@ impl Event {
     /// [`Error::MissingFunction`] or a plugin error.
     pub fn is_ready(&self) -> Result<bool> {
         // SAFETY: the event is alive.
-        let args = unsafe {
-            self.api.call(sys::PJRT_Event_IsReady_Args {
-                event: self.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })
-        }?;
+        let args =
+            unsafe { self.api.call(sys::PJRT_Event_IsReady_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() }) }?;
         Ok(args.is_ready != 0)
     }
 
@@ -87,11 +71,7 @@ impl Event {
     /// When the plugin does not take the callback, which then never runs and is never freed.
     pub fn on_ready(&self, callback: impl FnOnce(Result<()>) + Send + 'static) -> Result<()> {
         self.api.require::<sys::PJRT_Event_OnReady_Args>()?;
-        let registration = Registration {
-            api: self.api,
-            origin: self.origin,
-            callback: Box::new(callback),
-        };
+        let registration = Registration { api: self.api, origin: self.origin, callback: Box::new(callback) };
         let args = sys::PJRT_Event_OnReady_Args {
             event: self.ptr.as_ptr(),
             callback: Some(run_callback),
@@ -119,10 +99,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let args = sys::PJRT_Event_Destroy_Args {
-            event: self.ptr.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Event_Destroy_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned, and destroyed only here.
         unsafe { self.api.call_quietly(args) };
     }
@@ -130,10 +107,7 @@ impl Drop for Event {
 
 impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Event")
-            .field("origin", &self.origin)
-            .field("ready", &self.is_ready().ok())
-            .finish()
+        f.debug_struct("Event").field("origin", &self.origin).field("ready", &self.is_ready().ok()).finish()
     }
 }
 
@@ -144,11 +118,7 @@ impl std::fmt::Debug for Event {
 unsafe extern "C" fn run_callback(error: *mut PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: as documented above.
     let registration = unsafe { Box::from_raw(user_arg.cast::<Registration>()) };
-    let Registration {
-        api,
-        origin,
-        callback,
-    } = *registration;
+    let Registration { api, origin, callback } = *registration;
     // SAFETY: as documented above.
     let outcome = unsafe { api.check(origin, error) };
     // A panic must not unwind into the plugin.
@@ -158,10 +128,7 @@ unsafe extern "C" fn run_callback(error: *mut PJRT_Error, user_arg: *mut c_void)
 /// An event's error is the error of the work behind it.
 fn named_after(origin: &'static str, error: Error) -> Error {
     match error {
-        Error::Plugin(error) => Error::Plugin(Box::new(PluginError {
-            function: origin,
-            ..*error
-        })),
+        Error::Plugin(error) => Error::Plugin(Box::new(PluginError { function: origin, ..*error })),
         other => other,
     }
 }

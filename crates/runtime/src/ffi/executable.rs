@@ -37,10 +37,7 @@ macro_rules! query {
     ($executable:expr, $args:ident) => {
         // SAFETY: the executable is alive, and the function takes no other pointer.
         unsafe {
-            $executable.client.api.call(sys::$args {
-                executable: $executable.info.ptr.as_ptr(),
-                ..Zeroable::zeroed()
-            })
+            $executable.client.api.call(sys::$args { executable: $executable.info.ptr.as_ptr(), ..Zeroable::zeroed() })
         }
     };
 }
@@ -62,36 +59,18 @@ impl RawExecutable {
                 ..Zeroable::zeroed()
             };
             let executable = client.api.call(args)?.executable;
-            let ptr = not_null::<sys::PJRT_LoadedExecutable_GetExecutable_Args, _>(
-                executable,
-                "executable",
-            )?;
-            let info = Info {
-                client: Arc::clone(client),
-                ptr,
-            };
+            let ptr = not_null::<sys::PJRT_LoadedExecutable_GetExecutable_Args, _>(executable, "executable")?;
+            let info = Info { client: Arc::clone(client), ptr };
             let args = sys::PJRT_LoadedExecutable_AddressableDevices_Args {
                 executable: loaded.as_ptr(),
                 ..Zeroable::zeroed()
             };
             let args = client.api.call(args)?;
-            (
-                info,
-                list(args.addressable_devices, args.num_addressable_devices),
-            )
+            (info, list(args.addressable_devices, args.num_addressable_devices))
         };
-        let devices = devices
-            .iter()
-            .map(|&device| client.device_index(device))
-            .collect::<Result<_>>()?;
+        let devices = devices.iter().map(|&device| client.device_index(device)).collect::<Result<_>>()?;
         std::mem::forget(owned);
-        let mut executable = RawExecutable {
-            client: Arc::clone(client),
-            loaded,
-            info,
-            devices,
-            num_outputs: 0,
-        };
+        let mut executable = RawExecutable { client: Arc::clone(client), loaded, info, devices, num_outputs: 0 };
         executable.num_outputs = query!(executable, PJRT_Executable_NumOutputs_Args)?.num_outputs;
         Ok(executable)
     }
@@ -117,13 +96,7 @@ impl RawExecutable {
     pub(crate) fn fingerprint(&self) -> Result<Vec<u8>> {
         let args = query!(self, PJRT_Executable_Fingerprint_Args)?;
         // SAFETY: the string lives as long as the executable, and is copied.
-        Ok(unsafe {
-            bytes(
-                args.executable_fingerprint,
-                args.executable_fingerprint_size,
-            )
-        }
-        .to_vec())
+        Ok(unsafe { bytes(args.executable_fingerprint, args.executable_fingerprint_size) }.to_vec())
     }
 
     pub(crate) fn cost_analysis(&self) -> Result<Vec<(String, Value)>> {
@@ -153,22 +126,13 @@ impl RawExecutable {
         let (types, ranks, dims) = unsafe {
             let types: &[c_int] = list(types.output_types, types.num_output_types);
             let ranks: &[usize] = list(shapes.dim_sizes, shapes.num_outputs);
-            let total = ranks
-                .iter()
-                .fold(0usize, |sum, &rank| sum.saturating_add(rank));
+            let total = ranks.iter().fold(0usize, |sum, &rank| sum.saturating_add(rank));
             (types, ranks, list(shapes.dims, total))
         };
         let total: usize = ranks.iter().sum();
         if types.len() != count || ranks.len() != count || dims.len() != total {
-            let what = format!(
-                "{count} outputs, but {} types and {} shapes",
-                types.len(),
-                ranks.len()
-            );
-            return Err(Error::BadResult {
-                function: "PJRT_Executable_OutputDimensions",
-                what,
-            });
+            let what = format!("{count} outputs, but {} types and {} shapes", types.len(), ranks.len());
+            return Err(Error::BadResult { function: "PJRT_Executable_OutputDimensions", what });
         }
         let mut rest = dims;
         let mut outputs = Vec::with_capacity(count);
@@ -196,12 +160,11 @@ impl RawExecutable {
     /// Format and bytes of the optimized program.
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
         let mut program = Nested::new(sys::PJRT_Program::zeroed());
-        let args =
-            |program: &mut Nested<sys::PJRT_Program>| sys::PJRT_Executable_OptimizedProgram_Args {
-                executable: self.info.ptr.as_ptr(),
-                program: program.as_mut_ptr(),
-                ..Zeroable::zeroed()
-            };
+        let args = |program: &mut Nested<sys::PJRT_Program>| sys::PJRT_Executable_OptimizedProgram_Args {
+            executable: self.info.ptr.as_ptr(),
+            program: program.as_mut_ptr(),
+            ..Zeroable::zeroed()
+        };
         // SAFETY: no memory is offered, so the plugin only says how much it needs.
         unsafe { self.client.api.call(args(&mut program)) }?;
         let mut code = vec![0u8; program.get().code_size];
@@ -239,20 +202,14 @@ impl Drop for RawExecutable {
 /// # Safety
 /// `loaded` is owned by the caller, who gives it up.
 unsafe fn destroy_loaded(client: &RawClient, loaded: NonNull<PJRT_LoadedExecutable>) {
-    let args = sys::PJRT_LoadedExecutable_Destroy_Args {
-        executable: loaded.as_ptr(),
-        ..Zeroable::zeroed()
-    };
+    let args = sys::PJRT_LoadedExecutable_Destroy_Args { executable: loaded.as_ptr(), ..Zeroable::zeroed() };
     // SAFETY: forwarded to the caller.
     unsafe { client.api.call_quietly(args) };
 }
 
 impl Drop for Info {
     fn drop(&mut self) {
-        let args = sys::PJRT_Executable_Destroy_Args {
-            executable: self.ptr.as_ptr(),
-            ..Zeroable::zeroed()
-        };
+        let args = sys::PJRT_Executable_Destroy_Args { executable: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned, and destroyed only here.
         unsafe { self.client.api.call_quietly(args) };
     }

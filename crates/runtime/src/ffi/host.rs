@@ -33,18 +33,13 @@ impl AlignedBytes {
     /// # Errors
     /// When `len` exceeds what an allocation can hold.
     pub fn zeroed(len: usize) -> Result<Self> {
-        let layout = Layout::from_size_align(len, HOST_ALIGNMENT).map_err(|_| {
-            Error::Invalid(format!("{len} bytes are more than an allocation can hold"))
-        })?;
+        let layout = Layout::from_size_align(len, HOST_ALIGNMENT)
+            .map_err(|_| Error::Invalid(format!("{len} bytes are more than an allocation can hold")))?;
         if len == 0 {
-            return Ok(AlignedBytes {
-                ptr: dangling(),
-                len,
-            });
+            return Ok(AlignedBytes { ptr: dangling(), len });
         }
         // SAFETY: the layout is not empty.
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })
-            .unwrap_or_else(|| handle_alloc_error(layout));
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         Ok(AlignedBytes { ptr, len })
     }
 
@@ -136,27 +131,13 @@ impl HostMemory {
         access: HostAccess,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> HostMemory {
-        let ptr = if len == 0 {
-            dangling()
-        } else {
-            NonNull::new(ptr).unwrap_or(dangling())
-        };
-        HostMemory {
-            ptr,
-            len,
-            access,
-            owner,
-        }
+        let ptr = if len == 0 { dangling() } else { NonNull::new(ptr).unwrap_or(dangling()) };
+        HostMemory { ptr, len, access, owner }
     }
 
     /// Memory shared with others, who only read it.
     pub fn shared(bytes: Arc<AlignedBytes>) -> HostMemory {
-        HostMemory {
-            ptr: bytes.ptr,
-            len: bytes.len,
-            access: HostAccess::ReadOnly,
-            owner: bytes,
-        }
+        HostMemory { ptr: bytes.ptr, len: bytes.len, access: HostAccess::ReadOnly, owner: bytes }
     }
 
     /// Its size in bytes.
@@ -189,12 +170,7 @@ impl From<AlignedBytes> for HostMemory {
     /// Memory given up to the runtime, which may therefore also write to it.
     fn from(bytes: AlignedBytes) -> Self {
         let (ptr, len) = (bytes.ptr, bytes.len);
-        HostMemory {
-            ptr,
-            len,
-            access: HostAccess::ReadWrite,
-            owner: Arc::new(bytes),
-        }
+        HostMemory { ptr, len, access: HostAccess::ReadWrite, owner: Arc::new(bytes) }
     }
 }
 
@@ -226,17 +202,9 @@ impl RawClient {
         byte_strides: Option<&[i64]>,
     ) -> Result<RawBuffer> {
         check_extent(bytes.len(), ty, byte_strides)?;
-        let data = if bytes.is_empty() {
-            dangling().as_ptr()
-        } else {
-            bytes.as_ptr().cast_mut()
-        };
-        let source = HostSource {
-            data,
-            ty,
-            byte_strides,
-            semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
-        };
+        let data = if bytes.is_empty() { dangling().as_ptr() } else { bytes.as_ptr().cast_mut() };
+        let source =
+            HostSource { data, ty, byte_strides, semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall };
         // SAFETY: the strides stay within `bytes`, which is borrowed for the call, and the plugin keeps no reference.
         Ok(unsafe { self.buffer_from_host(device, &source) }?.0)
     }
@@ -277,12 +245,7 @@ impl RawClient {
         byte_strides: Option<&[i64]>,
         semantics: i32,
     ) -> Result<(RawBuffer, HostHold)> {
-        let source = HostSource {
-            data: memory.ptr.as_ptr(),
-            ty,
-            byte_strides,
-            semantics,
-        };
+        let source = HostSource { data: memory.ptr.as_ptr(), ty, byte_strides, semantics };
         // SAFETY: the caller checked the extent, and the owner is held until the event says that the plugin is done.
         let (buffer, event) = match unsafe { self.buffer_from_host(device, &source) } {
             Ok(made) => made,
@@ -303,18 +266,12 @@ fn check_extent(len: usize, ty: &TensorType, byte_strides: Option<&[i64]>) -> Re
     let dense = ty.host_size_in_bytes()?;
     let Some(strides) = byte_strides else {
         if len != dense {
-            return Err(Error::Invalid(format!(
-                "{ty} takes {dense} bytes, got {len}"
-            )));
+            return Err(Error::Invalid(format!("{ty} takes {dense} bytes, got {len}")));
         }
         return Ok(());
     };
     if strides.len() != ty.dims.len() {
-        return Err(Error::Invalid(format!(
-            "{ty} takes {} strides, got {}",
-            ty.dims.len(),
-            strides.len()
-        )));
+        return Err(Error::Invalid(format!("{ty} takes {} strides, got {}", ty.dims.len(), strides.len())));
     }
     if dense == 0 {
         return Ok(());
@@ -322,15 +279,13 @@ fn check_extent(len: usize, ty: &TensorType, byte_strides: Option<&[i64]>) -> Re
     let overflow = || Error::Invalid(format!("strides {strides:?} of {ty} overflow"));
     let mut end = ty.element_type.host_bytes();
     for (&dim, &stride) in ty.dims.iter().zip(strides) {
-        let stride = usize::try_from(stride)
-            .map_err(|_| Error::Invalid(format!("strides {strides:?} of {ty} are negative")))?;
+        let stride =
+            usize::try_from(stride).map_err(|_| Error::Invalid(format!("strides {strides:?} of {ty} are negative")))?;
         let span = stride.checked_mul(dim as usize - 1).ok_or_else(overflow)?;
         end = end.checked_add(span).ok_or_else(overflow)?;
     }
     if end > len {
-        return Err(Error::Invalid(format!(
-            "strides {strides:?} of {ty} reach {end} bytes far, got {len}"
-        )));
+        return Err(Error::Invalid(format!("strides {strides:?} of {ty} reach {end} bytes far, got {len}")));
     }
     Ok(())
 }
@@ -353,24 +308,13 @@ mod tests {
     #[test]
     fn extents_outside_the_memory_are_refused() {
         let ty = TensorType::new(ElementType::F32, [2, 3]);
-        let check = |len, strides: Option<&[i64]>| {
-            check_extent(len, &ty, strides).map_err(|error| error.to_string())
-        };
+        let check = |len, strides: Option<&[i64]>| check_extent(len, &ty, strides).map_err(|error| error.to_string());
         assert_eq!(check(24, None), Ok(()));
-        assert_eq!(
-            check(23, None),
-            Err("f32[2,3] takes 24 bytes, got 23".to_owned())
-        );
+        assert_eq!(check(23, None), Err("f32[2,3] takes 24 bytes, got 23".to_owned()));
         assert_eq!(check(24, Some(&[4, 8])), Ok(()));
         assert_eq!(check(4, Some(&[0, 0])), Ok(()));
-        assert_eq!(
-            check(24, Some(&[4])),
-            Err("f32[2,3] takes 2 strides, got 1".to_owned())
-        );
-        assert_eq!(
-            check(24, Some(&[8, 8])),
-            Err("strides [8, 8] of f32[2,3] reach 28 bytes far, got 24".to_owned())
-        );
+        assert_eq!(check(24, Some(&[4])), Err("f32[2,3] takes 2 strides, got 1".to_owned()));
+        assert_eq!(check(24, Some(&[8, 8])), Err("strides [8, 8] of f32[2,3] reach 28 bytes far, got 24".to_owned()));
         assert!(check(24, Some(&[-12, 4])).is_err());
         assert!(check(24, Some(&[i64::MAX, i64::MAX])).is_err());
         let empty = TensorType::new(ElementType::F32, [0, 3]);

@@ -60,18 +60,9 @@ pub(crate) struct Launch<'a> {
 impl<'a> Launch<'a> {
     pub(crate) fn new() -> Self {
         // Taken out while in use: a launch inside a launch finds an empty one, which only costs memory.
-        let scratch = SCRATCH.try_with(|kept| {
-            kept.try_borrow_mut()
-                .map(|mut kept| std::mem::take(&mut *kept))
-        });
-        let scratch = scratch
-            .ok()
-            .and_then(std::result::Result::ok)
-            .unwrap_or_default();
-        Launch {
-            scratch,
-            _arguments: PhantomData,
-        }
+        let scratch = SCRATCH.try_with(|kept| kept.try_borrow_mut().map(|mut kept| std::mem::take(&mut *kept)));
+        let scratch = scratch.ok().and_then(std::result::Result::ok).unwrap_or_default();
+        Launch { scratch, _arguments: PhantomData }
     }
 
     pub(crate) fn argument(&mut self, buffer: &'a RawBuffer) {
@@ -85,31 +76,13 @@ impl<'a> Launch<'a> {
         num_devices: usize,
         options: &LaunchOptions<'_>,
     ) -> Result<Launched<'a>> {
-        let num_args = self
-            .scratch
-            .arguments
-            .len()
-            .checked_div(num_devices)
-            .unwrap_or(0);
+        let num_args = self.scratch.arguments.len().checked_div(num_devices).unwrap_or(0);
         self.start(executable, num_devices, num_args, options)?;
         let scratch = std::mem::take(&mut self.scratch);
-        let launched = Launched {
-            scratch,
-            client: &executable.client,
-            next_output: 0,
-            next_event: 0,
-        };
-        if launched
-            .scratch
-            .outputs
-            .iter()
-            .any(|output| output.is_null())
-        {
+        let launched = Launched { scratch, client: &executable.client, next_output: 0, next_event: 0 };
+        if launched.scratch.outputs.iter().any(|output| output.is_null()) {
             let what = "it left out an output".to_owned();
-            return Err(Error::BadResult {
-                function: sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION,
-                what,
-            });
+            return Err(Error::BadResult { function: sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION, what });
         }
         Ok(launched)
     }
@@ -122,20 +95,12 @@ impl<'a> Launch<'a> {
         options: &LaunchOptions<'_>,
     ) -> Result<()> {
         let (scratch, num_outputs) = (&mut self.scratch, executable.num_outputs);
-        scratch
-            .outputs
-            .resize(num_devices * num_outputs, ptr::null_mut());
+        scratch.outputs.resize(num_devices * num_outputs, ptr::null_mut());
         scratch.events.resize(num_devices, ptr::null_mut());
         let (arguments, outputs) = (scratch.arguments.as_ptr(), scratch.outputs.as_mut_ptr());
-        scratch
-            .argument_lists
-            .extend((0..num_devices).map(|device| arguments.wrapping_add(device * num_args)));
-        scratch
-            .output_lists
-            .extend((0..num_devices).map(|device| outputs.wrapping_add(device * num_outputs)));
-        scratch
-            .non_donatable
-            .extend(options.non_donatable.iter().map(|&index| index as i64));
+        scratch.argument_lists.extend((0..num_devices).map(|device| arguments.wrapping_add(device * num_args)));
+        scratch.output_lists.extend((0..num_devices).map(|device| outputs.wrapping_add(device * num_outputs)));
+        scratch.non_donatable.extend(options.non_donatable.iter().map(|&index| index as i64));
         let mut execute_options = Nested::new(sys::PJRT_ExecuteOptions {
             launch_id: options.launch_id,
             non_donatable_input_indices: scratch.non_donatable.as_ptr(),
@@ -191,13 +156,7 @@ impl Launched<'_> {
         let event = *self.scratch.events.get(self.next_event)?;
         self.next_event += 1;
         // SAFETY: null or an owned event of this plugin; the cursor hands each out once.
-        Some(unsafe {
-            Event::from_raw(
-                self.client.api,
-                event,
-                sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION,
-            )
-        })
+        Some(unsafe { Event::from_raw(self.client.api, event, sys::PJRT_LoadedExecutable_Execute_Args::FUNCTION) })
     }
 }
 

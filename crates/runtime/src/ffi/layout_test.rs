@@ -28,25 +28,11 @@ fn declared() -> BTreeMap<String, i64> {
             all.insert(format!("offsetof({}, {field})", layout.name), offset as i64);
         }
     }
-    all.extend(
-        sys::constants()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), i64::from(value))),
-    );
-    all.extend(
-        ElementType::ALL
-            .iter()
-            .map(|ty| (ty.c_name().to_owned(), i64::from(ty.raw()))),
-    );
+    all.extend(sys::constants().into_iter().map(|(name, value)| (name.to_owned(), i64::from(value))));
+    all.extend(ElementType::ALL.iter().map(|ty| (ty.c_name().to_owned(), i64::from(ty.raw()))));
     // Field sizes that offsets alone do not settle.
-    all.insert(
-        "sizeof(PJRT_Buffer_Type)".to_owned(),
-        size_of::<std::ffi::c_int>() as i64,
-    );
-    all.insert(
-        "sizeof(PJRT_Error_Code)".to_owned(),
-        size_of::<std::ffi::c_int>() as i64,
-    );
+    all.insert("sizeof(PJRT_Buffer_Type)".to_owned(), size_of::<std::ffi::c_int>() as i64);
+    all.insert("sizeof(PJRT_Error_Code)".to_owned(), size_of::<std::ffi::c_int>() as i64);
     all.insert("sizeof(bool)".to_owned(), size_of::<u8>() as i64);
     all
 }
@@ -56,9 +42,7 @@ fn header() -> PathBuf {
     let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
     let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
     let include = "site-packages/xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h";
-    let found = pythons
-        .map(|python| python.path().join(include))
-        .find(|header| header.exists());
+    let found = pythons.map(|python| python.path().join(include)).find(|header| header.exists());
     found.unwrap_or_else(|| panic!("no pjrt_c_api.h below {}: run `make setup`", venv.display()))
 }
 
@@ -66,31 +50,15 @@ fn header() -> PathBuf {
 fn compiled(expressions: impl Iterator<Item = String>) -> BTreeMap<String, i64> {
     let mut source = "#include <stdio.h>\n#include \"pjrt_c_api.h\"\nint main(void) {\n".to_owned();
     for expression in expressions {
-        writeln!(
-            source,
-            "  printf(\"%lld %s\\n\", (long long)({expression}), \"{expression}\");"
-        )
-        .expect("writes");
+        writeln!(source, "  printf(\"%lld %s\\n\", (long long)({expression}), \"{expression}\");").expect("writes");
     }
     source.push_str("  return 0;\n}\n");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (program, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
     std::fs::write(&program, source).expect("writes");
-    let include = header()
-        .parent()
-        .expect("the header is in a folder")
-        .to_owned();
-    let status = Command::new("cc")
-        .arg("-I")
-        .arg(include)
-        .arg(&program)
-        .arg("-o")
-        .arg(&binary)
-        .status();
-    assert!(
-        status.expect("cc is installed").success(),
-        "a declared name is not in the header"
-    );
+    let include = header().parent().expect("the header is in a folder").to_owned();
+    let status = Command::new("cc").arg("-I").arg(include).arg(&program).arg("-o").arg(&binary).status();
+    assert!(status.expect("cc is installed").success(), "a declared name is not in the header");
     let output = Command::new(&binary).output().expect("runs");
     let lines = String::from_utf8(output.stdout).expect("prints text");
     let parse = |line: &str| {
@@ -103,21 +71,12 @@ fn compiled(expressions: impl Iterator<Item = String>) -> BTreeMap<String, i64> 
 #[test]
 fn declarations_match_the_header() {
     let declared = declared();
-    assert!(
-        declared.len() > 400,
-        "only {} facts were declared",
-        declared.len()
-    );
+    assert!(declared.len() > 400, "only {} facts were declared", declared.len());
     let compiled = compiled(declared.keys().cloned());
     let wrong: Vec<String> = declared
         .iter()
         .filter(|(expression, value)| compiled.get(*expression) != Some(value))
-        .map(|(expression, value)| {
-            format!(
-                "{expression}: {value} here, {:?} in C",
-                compiled.get(expression)
-            )
-        })
+        .map(|(expression, value)| format!("{expression}: {value} here, {:?} in C", compiled.get(expression)))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -126,13 +85,8 @@ fn declarations_match_the_header() {
 fn no_element_type_of_the_header_is_missing() {
     let text = std::fs::read_to_string(header()).expect("reads");
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let constants = text
-        .split(|c| !is_word(c))
-        .filter(|word| word.starts_with("PJRT_Buffer_Type_"));
+    let constants = text.split(|c| !is_word(c)).filter(|word| word.starts_with("PJRT_Buffer_Type_"));
     for constant in constants {
-        assert!(
-            ElementType::ALL.iter().any(|ty| ty.c_name() == constant),
-            "{constant}"
-        );
+        assert!(ElementType::ALL.iter().any(|ty| ty.c_name() == constant), "{constant}");
     }
 }

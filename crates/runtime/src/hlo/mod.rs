@@ -45,23 +45,14 @@ impl OptimizedProgram {
     pub fn signature(&self) -> Result<Signature> {
         let module = self.module()?;
         let shape = module.host_program_shape.unwrap_or_default();
-        let inputs = shape
-            .parameters
-            .iter()
-            .map(|shape| Ok(Arc::new(tensor_type(shape)?)));
+        let inputs = shape.parameters.iter().map(|shape| Ok(Arc::new(tensor_type(shape)?)));
         let inputs: Vec<Arc<TensorType>> = inputs.collect::<Result<_>>()?;
         let aliased = module.input_output_alias.unwrap_or_default().entries;
         let donors = module.buffer_donor.unwrap_or_default().entries;
         let numbers = aliased.iter().map(|entry| entry.parameter_number);
         let numbers = numbers.chain(donors.iter().map(|entry| entry.parameter_number));
-        let donated: Vec<usize> = numbers
-            .filter_map(|number| usize::try_from(number).ok())
-            .collect();
-        Ok(Signature {
-            inputs,
-            donated: Vec::new(),
-        }
-        .donating(donated))
+        let donated: Vec<usize> = numbers.filter_map(|number| usize::try_from(number).ok()).collect();
+        Ok(Signature { inputs, donated: Vec::new() }.donating(donated))
     }
 
     fn module(&self) -> Result<HloModuleProto> {
@@ -112,19 +103,12 @@ const PRIMITIVE_TYPES: [(i32, ElementType); 29] = [
 const TUPLE: i32 = 13;
 
 fn element_type(primitive_type: i32) -> Option<ElementType> {
-    PRIMITIVE_TYPES
-        .iter()
-        .find(|(number, _)| *number == primitive_type)
-        .map(|(_, ty)| *ty)
+    PRIMITIVE_TYPES.iter().find(|(number, _)| *number == primitive_type).map(|(_, ty)| *ty)
 }
 
 fn tensor_type(shape: &ShapeProto) -> Result<TensorType> {
-    let ty = element_type(shape.element_type).ok_or_else(|| {
-        Error::Decode(format!(
-            "an argument has primitive type {}",
-            shape.element_type
-        ))
-    })?;
+    let ty = element_type(shape.element_type)
+        .ok_or_else(|| Error::Decode(format!("an argument has primitive type {}", shape.element_type)))?;
     Ok(TensorType::new(ty, shape.dimensions.as_slice()))
 }
 
@@ -134,31 +118,19 @@ mod tests {
 
     #[test]
     fn every_element_type_has_a_primitive_type() {
-        for &ty in ElementType::ALL
-            .iter()
-            .filter(|&&ty| ty != ElementType::Invalid)
-        {
-            assert!(
-                PRIMITIVE_TYPES.iter().any(|(_, known)| *known == ty),
-                "{ty}"
-            );
+        for &ty in ElementType::ALL.iter().filter(|&&ty| ty != ElementType::Invalid) {
+            assert!(PRIMITIVE_TYPES.iter().any(|(_, known)| *known == ty), "{ty}");
         }
     }
 
     #[test]
     fn garbage_and_foreign_formats_are_errors() {
         let decode = |format: &str, bytes: &[u8]| {
-            let program = OptimizedProgram {
-                format: format.to_owned(),
-                bytes: bytes.to_owned(),
-            };
+            let program = OptimizedProgram { format: format.to_owned(), bytes: bytes.to_owned() };
             program.to_text().map_err(|error| error.to_string())
         };
         let foreign = decode("llo", &[]).expect_err("not HLO");
-        assert_eq!(
-            foreign,
-            "cannot decode the optimized program: its format is `llo`"
-        );
+        assert_eq!(foreign, "cannot decode the optimized program: its format is `llo`");
         assert!(decode("hlo", &[0xff; 40]).is_err());
     }
 }

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::attributes::attributes;
-use super::proto::{
-    HloComputationProto, HloInstructionProto, HloModuleProto, LiteralProto, OpMetadata, ShapeProto,
-};
+use super::proto::{HloComputationProto, HloInstructionProto, HloModuleProto, LiteralProto, OpMetadata, ShapeProto};
 use super::proto::{ProgramShapeProto, StackFrameIndexProto};
 use super::{TUPLE, element_type};
 
@@ -23,9 +21,7 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(module: &'a HloModuleProto) -> Self {
         let computations = module.computations.iter();
-        let instructions = computations
-            .clone()
-            .flat_map(|computation| &computation.instructions);
+        let instructions = computations.clone().flat_map(|computation| &computation.instructions);
         Names {
             instructions: instructions.map(|it| (it.id, it.name.as_str())).collect(),
             computations: computations.map(|it| (it.id, it.name.as_str())).collect(),
@@ -35,16 +31,12 @@ impl<'a> Names<'a> {
 
     /// `%name` of an instruction.
     fn instruction(&self, id: i64) -> String {
-        self.instructions
-            .get(&id)
-            .map_or_else(|| format!("%#{id}"), |name| format!("%{name}"))
+        self.instructions.get(&id).map_or_else(|| format!("%#{id}"), |name| format!("%{name}"))
     }
 
     /// `%name` of a computation.
     pub(super) fn computation(&self, id: i64) -> String {
-        self.computations
-            .get(&id)
-            .map_or_else(|| format!("%#{id}"), |name| format!("%{name}"))
+        self.computations.get(&id).map_or_else(|| format!("%#{id}"), |name| format!("%{name}"))
     }
 
     /// File and line of an instruction: its own, or those of its innermost stack frame.
@@ -53,16 +45,9 @@ impl<'a> Names<'a> {
             return Some((&metadata.source_file, metadata.source_line));
         }
         let frames = self.frames?;
-        let frame = frames
-            .stack_frames
-            .get(one_based(metadata.stack_frame_id)?)?;
-        let location = frames
-            .file_locations
-            .get(one_based(frame.file_location_id)?)?;
-        Some((
-            frames.file_names.get(one_based(location.file_name_id)?)?,
-            location.line,
-        ))
+        let frame = frames.stack_frames.get(one_based(metadata.stack_frame_id)?)?;
+        let location = frames.file_locations.get(one_based(frame.file_location_id)?)?;
+        Some((frames.file_names.get(one_based(location.file_name_id)?)?, location.line))
     }
 }
 
@@ -75,90 +60,42 @@ fn one_based(reference: i32) -> Option<usize> {
 pub(super) fn print(module: &HloModuleProto) -> String {
     let names = Names::of(module);
     let mut out = format!("HloModule {}", module.name);
-    if let Some(aliases) = module
-        .input_output_alias
-        .as_ref()
-        .filter(|aliases| !aliases.entries.is_empty())
-    {
+    if let Some(aliases) = module.input_output_alias.as_ref().filter(|aliases| !aliases.entries.is_empty()) {
         let entry = |entry: &super::proto::AliasEntryProto| {
-            format!(
-                "{}: {}",
-                braces(&entry.output_shape_index),
-                entry.parameter_number
-            )
+            format!("{}: {}", braces(&entry.output_shape_index), entry.parameter_number)
         };
         let entries: Vec<String> = aliases.entries.iter().map(entry).collect();
-        push(
-            &mut out,
-            format_args!(", input_output_alias={{ {} }}", entries.join(", ")),
-        );
+        push(&mut out, format_args!(", input_output_alias={{ {} }}", entries.join(", ")));
     }
     out.push('\n');
     for computation in &module.computations {
         out.push('\n');
-        print_computation(
-            &mut out,
-            computation,
-            computation.id == module.entry_computation_id,
-            &names,
-        );
+        print_computation(&mut out, computation, computation.id == module.entry_computation_id, &names);
     }
     out
 }
 
-fn print_computation(
-    out: &mut String,
-    computation: &HloComputationProto,
-    is_entry: bool,
-    names: &Names<'_>,
-) {
+fn print_computation(out: &mut String, computation: &HloComputationProto, is_entry: bool, names: &Names<'_>) {
     let entry = if is_entry { "ENTRY " } else { "" };
     let empty = ProgramShapeProto::default();
     let signature = computation.program_shape.as_ref().unwrap_or(&empty);
     let parameters: Vec<String> = signature.parameters.iter().map(shape).collect();
     let result = signature.result.as_ref().map(shape).unwrap_or_default();
-    push(
-        out,
-        format_args!(
-            "{entry}%{} ({}) -> {result} {{\n",
-            computation.name,
-            parameters.join(", ")
-        ),
-    );
+    push(out, format_args!("{entry}%{} ({}) -> {result} {{\n", computation.name, parameters.join(", ")));
     for instruction in &computation.instructions {
-        let root = if instruction.id == computation.root_id {
-            "ROOT "
-        } else {
-            ""
-        };
-        push(
-            out,
-            format_args!("  {root}{}\n", print_instruction(instruction, names)),
-        );
+        let root = if instruction.id == computation.root_id { "ROOT " } else { "" };
+        push(out, format_args!("  {root}{}\n", print_instruction(instruction, names)));
     }
     out.push_str("}\n");
 }
 
 fn print_instruction(instruction: &HloInstructionProto, names: &Names<'_>) -> String {
-    let ty = instruction
-        .shape
-        .as_ref()
-        .map(shape_with_layout)
-        .unwrap_or_default();
-    let mut out = format!(
-        "%{} = {ty} {}({})",
-        instruction.name,
-        instruction.opcode,
-        operands(instruction, names)
-    );
+    let ty = instruction.shape.as_ref().map(shape_with_layout).unwrap_or_default();
+    let mut out = format!("%{} = {ty} {}({})", instruction.name, instruction.opcode, operands(instruction, names));
     for (name, value) in attributes(instruction, names) {
         push(&mut out, format_args!(", {name}={value}"));
     }
-    if let Some(metadata) = instruction
-        .metadata
-        .as_ref()
-        .and_then(|metadata| print_metadata(metadata, names))
-    {
+    if let Some(metadata) = instruction.metadata.as_ref().and_then(|metadata| print_metadata(metadata, names)) {
         push(&mut out, format_args!(", metadata={{{metadata}}}"));
     }
     out
@@ -167,17 +104,9 @@ fn print_instruction(instruction: &HloInstructionProto, names: &Names<'_>) -> St
 fn operands(instruction: &HloInstructionProto, names: &Names<'_>) -> String {
     match instruction.opcode.as_str() {
         "parameter" => instruction.parameter_number.to_string(),
-        "constant" => instruction
-            .literal
-            .as_ref()
-            .map(print_literal)
-            .unwrap_or_default(),
+        "constant" => instruction.literal.as_ref().map(print_literal).unwrap_or_default(),
         _ => {
-            let operands: Vec<String> = instruction
-                .operand_ids
-                .iter()
-                .map(|&id| names.instruction(id))
-                .collect();
+            let operands: Vec<String> = instruction.operand_ids.iter().map(|&id| names.instruction(id)).collect();
             operands.join(", ")
         }
     }
@@ -203,12 +132,7 @@ fn print_literal(literal: &LiteralProto) -> String {
         let values: Vec<String> = values.iter().map(T::to_string).collect();
         Some(values.join(", "))
     }
-    let signed: Vec<i8> = literal
-        .s8s
-        .iter()
-        .take(LONGEST_LITERAL + 1)
-        .map(|&byte| byte.cast_signed())
-        .collect();
+    let signed: Vec<i8> = literal.s8s.iter().take(LONGEST_LITERAL + 1).map(|&byte| byte.cast_signed()).collect();
     let text = join(&literal.preds)
         .or_else(|| join(&literal.f32s))
         .or_else(|| join(&literal.f64s))
@@ -229,16 +153,10 @@ fn shape(shape: &ShapeProto) -> String {
     }
     let name = element_type(shape.element_type).map_or("opaque", |ty| ty.name());
     let bound = |dimension: usize| {
-        if shape.is_dynamic_dimension.get(dimension) == Some(&true) {
-            "<="
-        } else {
-            ""
-        }
+        if shape.is_dynamic_dimension.get(dimension) == Some(&true) { "<=" } else { "" }
     };
     let sizes = shape.dimensions.iter().enumerate();
-    let sizes: Vec<String> = sizes
-        .map(|(dimension, size)| format!("{}{size}", bound(dimension)))
-        .collect();
+    let sizes: Vec<String> = sizes.map(|(dimension, size)| format!("{}{size}", bound(dimension))).collect();
     format!("{name}[{}]", sizes.join(","))
 }
 
@@ -248,34 +166,14 @@ fn shape_with_layout(shape: &ShapeProto) -> String {
         let parts: Vec<String> = shape.tuple_shapes.iter().map(shape_with_layout).collect();
         return format!("({})", parts.join(", "));
     }
-    let Some(layout) = shape
-        .layout
-        .as_ref()
-        .filter(|_| !shape.dimensions.is_empty())
-    else {
+    let Some(layout) = shape.layout.as_ref().filter(|_| !shape.dimensions.is_empty()) else {
         return self::shape(shape);
     };
     let order = list(&layout.minor_to_major);
-    let tiles: String = layout
-        .tiles
-        .iter()
-        .map(|tile| format!("({})", list(&tile.dimensions)))
-        .collect();
-    let tiles = if tiles.is_empty() {
-        tiles
-    } else {
-        format!("T{tiles}")
-    };
-    let space = if layout.memory_space == 0 {
-        String::new()
-    } else {
-        format!("S({})", layout.memory_space)
-    };
-    let colon = if tiles.is_empty() && space.is_empty() {
-        ""
-    } else {
-        ":"
-    };
+    let tiles: String = layout.tiles.iter().map(|tile| format!("({})", list(&tile.dimensions))).collect();
+    let tiles = if tiles.is_empty() { tiles } else { format!("T{tiles}") };
+    let space = if layout.memory_space == 0 { String::new() } else { format!("S({})", layout.memory_space) };
+    let colon = if tiles.is_empty() && space.is_empty() { "" } else { ":" };
     format!("{}{{{order}{colon}{tiles}{space}}}", self::shape(shape))
 }
 

@@ -4,9 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use torchtpu_runtime::{
-    Buffer, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin,
-};
+use torchtpu_runtime::{Buffer, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin};
 use torchtpu_runtime::{TensorType, Value};
 
 /// The CPU plugin's library: `TORCHTPU_PLUGIN`, or the one in the workspace's virtual environment.
@@ -16,11 +14,7 @@ pub(crate) fn plugin_path() -> PathBuf {
     }
     let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
     let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
-    let libraries = pythons.map(|python| {
-        python
-            .path()
-            .join("site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
-    });
+    let libraries = pythons.map(|python| python.path().join("site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"));
     let found = libraries.into_iter().find(|library| library.exists());
     found.unwrap_or_else(|| panic!("no CPU plugin below {}: run `make setup`", venv.display()))
 }
@@ -35,8 +29,7 @@ pub(crate) fn client() -> Client {
 }
 
 pub(crate) fn client_of(devices: i64) -> Client {
-    Client::new(plugin(), &[("cpu_device_count", Value::I64(devices))])
-        .expect("the CPU plugin has a client")
+    Client::new(plugin(), &[("cpu_device_count", Value::I64(devices))]).expect("the CPU plugin has a client")
 }
 
 pub(crate) fn first_device(client: &Client) -> Device {
@@ -53,17 +46,11 @@ pub(crate) fn f32s(dims: &[i64]) -> TensorType {
 }
 
 pub(crate) fn bytes(values: &[f32]) -> Vec<u8> {
-    values
-        .iter()
-        .flat_map(|value| value.to_ne_bytes())
-        .collect()
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
 pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .chunks_exact(4)
-        .map(|chunk| f32::from_ne_bytes(chunk.try_into().expect("four bytes")))
-        .collect()
+    bytes.chunks_exact(4).map(|chunk| f32::from_ne_bytes(chunk.try_into().expect("four bytes"))).collect()
 }
 
 pub(crate) fn upload(device: &Device, values: &[f32], dims: &[i64]) -> Buffer {

@@ -1,0 +1,63 @@
+module @unary {
+  func.func public @main(%arg0: tensor<3xf8E4M3FN>) -> (tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xi1>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>) {
+    %0 = "stablehlo.abs"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %1 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %2 = "chlo.acos"(%1) : (tensor<3xf32>) -> tensor<3xf32>
+    %3 = "stablehlo.convert"(%2) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %4 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %5 = "chlo.acosh"(%4) : (tensor<3xf32>) -> tensor<3xf32>
+    %6 = "stablehlo.convert"(%5) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %7 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %8 = "chlo.asin"(%7) : (tensor<3xf32>) -> tensor<3xf32>
+    %9 = "stablehlo.convert"(%8) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %10 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %11 = "chlo.asinh"(%10) : (tensor<3xf32>) -> tensor<3xf32>
+    %12 = "stablehlo.convert"(%11) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %13 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %14 = "chlo.atanh"(%13) : (tensor<3xf32>) -> tensor<3xf32>
+    %15 = "stablehlo.convert"(%14) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %16 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %17 = "chlo.bessel_i1e"(%16) : (tensor<3xf32>) -> tensor<3xf32>
+    %18 = "stablehlo.convert"(%17) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %19 = "stablehlo.cbrt"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %20 = "stablehlo.ceil"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %21 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %22 = "chlo.cosh"(%21) : (tensor<3xf32>) -> tensor<3xf32>
+    %23 = "stablehlo.convert"(%22) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %24 = "stablehlo.cosine"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %25 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %26 = "chlo.digamma"(%25) : (tensor<3xf32>) -> tensor<3xf32>
+    %27 = "stablehlo.convert"(%26) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %28 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %29 = "chlo.erf"(%28) : (tensor<3xf32>) -> tensor<3xf32>
+    %30 = "stablehlo.convert"(%29) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %31 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %32 = "chlo.erf_inv"(%31) : (tensor<3xf32>) -> tensor<3xf32>
+    %33 = "stablehlo.convert"(%32) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %34 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %35 = "chlo.erfc"(%34) : (tensor<3xf32>) -> tensor<3xf32>
+    %36 = "stablehlo.convert"(%35) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %37 = "stablehlo.exponential"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %38 = "stablehlo.exponential_minus_one"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %39 = "stablehlo.floor"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %40 = "stablehlo.is_finite"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xi1>
+    %41 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %42 = "chlo.lgamma"(%41) : (tensor<3xf32>) -> tensor<3xf32>
+    %43 = "stablehlo.convert"(%42) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %44 = "stablehlo.log"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %45 = "stablehlo.log_plus_one"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %46 = "stablehlo.logistic"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %47 = "stablehlo.negate"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %48 = "stablehlo.round_nearest_even"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %49 = "stablehlo.rsqrt"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %50 = "stablehlo.sign"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %51 = "stablehlo.sine"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %52 = "stablehlo.convert"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
+    %53 = "chlo.sinh"(%52) : (tensor<3xf32>) -> tensor<3xf32>
+    %54 = "stablehlo.convert"(%53) : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %55 = "stablehlo.sqrt"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %56 = "stablehlo.tan"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    %57 = "stablehlo.tanh"(%arg0) : (tensor<3xf8E4M3FN>) -> tensor<3xf8E4M3FN>
+    return %0, %3, %6, %9, %12, %15, %18, %19, %20, %23, %24, %27, %30, %33, %36, %37, %38, %39, %40, %43, %44, %45, %46, %47, %48, %49, %50, %51, %54, %55, %56, %57 : tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xi1>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>
+  }
+}

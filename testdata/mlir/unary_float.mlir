@@ -1,0 +1,37 @@
+module @unary {
+  func.func public @main(%arg0: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xi1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+    %0 = "stablehlo.abs"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = "chlo.acos"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %2 = "chlo.acosh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %3 = "chlo.asin"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %4 = "chlo.asinh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %5 = "chlo.atanh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %6 = "chlo.bessel_i1e"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %7 = "stablehlo.cbrt"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %8 = "stablehlo.ceil"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %9 = "chlo.cosh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %10 = "stablehlo.cosine"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %11 = "chlo.digamma"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %12 = "chlo.erf"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %13 = "chlo.erf_inv"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %14 = "chlo.erfc"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %15 = "stablehlo.exponential"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %16 = "stablehlo.exponential_minus_one"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %17 = "stablehlo.floor"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %18 = "stablehlo.is_finite"(%arg0) : (tensor<3xf32>) -> tensor<3xi1>
+    %19 = "chlo.lgamma"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %20 = "stablehlo.log"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %21 = "stablehlo.log_plus_one"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %22 = "stablehlo.logistic"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %23 = "stablehlo.negate"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %24 = "stablehlo.round_nearest_even"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %25 = "stablehlo.rsqrt"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %26 = "stablehlo.sign"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %27 = "stablehlo.sine"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %28 = "chlo.sinh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %29 = "stablehlo.sqrt"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %30 = "stablehlo.tan"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %31 = "stablehlo.tanh"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xi1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  }
+}
