@@ -1,5 +1,7 @@
 //! The text of every program in `testdata/mlir`. `BLESS=1 cargo test` rewrites the files; read the diff.
 
+#![allow(clippy::unwrap_used)]
+
 mod programs;
 
 use std::path::PathBuf;

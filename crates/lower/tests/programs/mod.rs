@@ -1,5 +1,5 @@
 //! One small program per kind of core op, with attributes that differ from every default and from each other.
-#![allow(dead_code)] // each test uses its own part
+#![allow(dead_code, unreachable_pub)] // each test file has its own copy and uses its own part
 
 use ir::op::*;
 use ir::{Binary, Builder, Combiner, Comparison, DType, Graph, InputKind, Literal, Loc, Number, OutputKind};
@@ -133,9 +133,12 @@ pub fn single(name: &str, op: Op, args: &[(DType, &[usize])]) -> Option<Graph> {
     Some(p.done())
 }
 
+type Build = fn() -> Result<Graph>;
+type Extents = &'static [usize];
+
 /// Every program, by file name.
 pub fn all() -> Vec<(&'static str, Graph)> {
-    let programs: [(&'static str, fn() -> Result<Graph>); 38] = [
+    let programs: [(&'static str, Build); 38] = [
         ("unary_float", || unaries(DType::F32)),
         ("unary_int", || unaries(DType::I32)),
         ("unary_bool", || unaries(DType::Bool)),
@@ -346,7 +349,7 @@ fn reverse() -> Result<Graph> {
 }
 
 /// Rows of a matrix, and single elements with batching dimensions and an index vector in the middle.
-pub fn gathers() -> [(Gather, &'static [usize], &'static [usize]); 2] {
+pub fn gathers() -> [(Gather, [Extents; 2]); 2] {
     let rows = Gather {
         offset_dims: smallvec![2],
         collapsed_slice_dims: smallvec![0],
@@ -364,12 +367,12 @@ pub fn gathers() -> [(Gather, &'static [usize], &'static [usize]); 2] {
         index_vector_dim: 1,
         slice_sizes: smallvec![1, 2, 1],
     };
-    [(rows, &[5, 3], &[2, 2]), (batched, &[4, 3, 5], &[3, 2, 4])]
+    [(rows, [&[5, 3], &[2, 2]]), (batched, [&[4, 3, 5], &[3, 2, 4]])]
 }
 
 fn gather() -> Result<Graph> {
     let mut p = Program::new("gather");
-    for (g, operand, indices) in gathers() {
+    for (g, [operand, indices]) in gathers() {
         let (x, i) = (p.arg(DType::F32, operand), p.arg(DType::I64, indices));
         let y = p.b.gather(x, i, g)?;
         p.give(y);
@@ -377,8 +380,8 @@ fn gather() -> Result<Graph> {
     Ok(p.done())
 }
 
-/// Rows into a matrix, and windows with batching dimensions. Updates have the shape of the third list.
-pub fn scatters(combiner: Combiner) -> [(Scatter, &'static [usize], &'static [usize], &'static [usize]); 2] {
+/// Rows into a matrix, and windows with batching dimensions. Extents of operand, indices, updates.
+pub fn scatters(combiner: Combiner) -> [(Scatter, [Extents; 3]); 2] {
     let rows = Scatter {
         combiner,
         update_window_dims: smallvec![1],
@@ -399,13 +402,13 @@ pub fn scatters(combiner: Combiner) -> [(Scatter, &'static [usize], &'static [us
         index_vector_dim: 1,
         unique_indices: true,
     };
-    [(rows, &[5, 3], &[4], &[4, 3]), (batched, &[4, 3, 5], &[1, 2, 4], &[1, 2, 4])]
+    [(rows, [&[5, 3], &[4, 1], &[4, 3]]), (batched, [&[4, 3, 5], &[1, 2, 4], &[1, 2, 4]])]
 }
 
 fn scatter() -> Result<Graph> {
     let mut p = Program::new("scatter");
     for combiner in COMBINERS {
-        for (s, operand, indices, updates) in scatters(combiner) {
+        for (s, [operand, indices, updates]) in scatters(combiner) {
             let (x, i, u) = (p.arg(DType::F32, operand), p.arg(DType::I32, indices), p.arg(DType::F32, updates));
             let y = p.b.scatter(x, i, u, s)?;
             p.give(y);
@@ -492,7 +495,7 @@ fn convolution() -> Result<Graph> {
 }
 
 /// One spatial dimension: feature groups, then batch groups.
-pub fn grouped_convolutions() -> [(Convolution, &'static [usize], &'static [usize]); 2] {
+pub fn grouped_convolutions() -> [(Convolution, [Extents; 2]); 2] {
     let line = Convolution {
         strides: smallvec![2],
         padding: smallvec![(0, 1)],
@@ -513,12 +516,12 @@ pub fn grouped_convolutions() -> [(Convolution, &'static [usize], &'static [usiz
         out: DType::F32,
     };
     let batches = Convolution { feature_group_count: 1, batch_group_count: 2, ..line.clone() };
-    [(line, &[2, 4, 6], &[6, 2, 3]), (batches, &[4, 3, 6], &[6, 3, 3])]
+    [(line, [&[2, 4, 6], &[6, 2, 3]]), (batches, [&[4, 3, 6], &[6, 3, 3]])]
 }
 
 fn convolution_grouped() -> Result<Graph> {
     let mut p = Program::new("convolution_grouped");
-    for (c, input, kernel) in grouped_convolutions() {
+    for (c, [input, kernel]) in grouped_convolutions() {
         let (x, k) = (p.arg(DType::F32, input), p.arg(DType::F32, kernel));
         let y = p.b.convolution(x, k, c)?;
         p.give(y);
