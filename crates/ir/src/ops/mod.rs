@@ -21,6 +21,7 @@ mod convolution;
 mod copy;
 mod creation;
 mod foreach;
+mod grouped_mm;
 mod index;
 mod join;
 mod loss;
@@ -134,6 +135,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("copy", copy::OPS),
     ("creation", creation::OPS),
     ("foreach", foreach::OPS),
+    ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
     ("join", join::OPS),
     ("loss", loss::OPS),

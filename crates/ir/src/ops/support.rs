@@ -316,3 +316,76 @@ pub fn unsqueeze(b: &Builder, v: ValueId, dims: &[usize]) -> Result<ValueId> {
 pub fn like(b: &Builder, like: ValueId, number: f64) -> Result<ValueId> {
     b.full_like(like, Number::Float(number))
 }
+
+/// PyTorch's name of an element type, as its messages spell it: `Float`, `BFloat16`, `Long`.
+pub fn scalar_type(dtype: DType) -> &'static str {
+    use DType::*;
+    match dtype {
+        Bool => "Bool",
+        I8 => "Char",
+        I16 => "Short",
+        I32 => "Int",
+        I64 => "Long",
+        U8 => "Byte",
+        U16 => "UInt16",
+        U32 => "UInt32",
+        U64 => "UInt64",
+        F8E4M3FN => "Float8_e4m3fn",
+        F8E5M2 => "Float8_e5m2",
+        BF16 => "BFloat16",
+        F16 => "Half",
+        F32 => "Float",
+        F64 => "Double",
+        C64 => "ComplexFloat",
+        C128 => "ComplexDouble",
+    }
+}
+
+/// PyTorch's C++ name of an element type, as some of its messages spell it: `float`, `c10::BFloat16`, `long int`.
+pub fn cpp_type(dtype: DType) -> &'static str {
+    use DType::*;
+    match dtype {
+        Bool => "bool",
+        I8 => "signed char",
+        I16 => "short int",
+        I32 => "int",
+        I64 => "long int",
+        U8 => "unsigned char",
+        U16 => "short unsigned int",
+        U32 => "unsigned int",
+        U64 => "long unsigned int",
+        F8E4M3FN => "c10::Float8_e4m3fn",
+        F8E5M2 => "c10::Float8_e5m2",
+        BF16 => "c10::BFloat16",
+        F16 => "c10::Half",
+        F32 => "float",
+        F64 => "double",
+        C64 => "c10::complex<float>",
+        C128 => "c10::complex<double>",
+    }
+}
+
+/// `v` expanded to `shape` as `Tensor.expand` does: dimensions of extent 1 repeat, new ones stand in front.
+///
+/// # Errors
+/// In PyTorch's words.
+pub fn expand_to(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
+    let from = b.shape(v);
+    ensure!(
+        from.len() <= shape.len(),
+        "expand(torch.{}Tensor{{{from:?}}}, size={shape:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+        scalar_type(b.dtype(v)),
+        shape.len(),
+        from.len()
+    );
+    let skip = shape.len() - from.len();
+    for (i, &d) in from.iter().enumerate() {
+        let target = shape[skip + i];
+        ensure!(
+            d == target || d == 1,
+            "The expanded size of the tensor ({target}) must match the existing size ({d}) at non-singleton dimension {}.  Target sizes: {shape:?}.  Tensor sizes: {from:?}",
+            skip + i
+        );
+    }
+    broadcast_to(b, v, shape)
+}
