@@ -3,7 +3,7 @@
 //! Every contraction goes through [`contract`]: 8- and 16-bit floats accumulate in `f32`, and what is added to a product
 //! (bias, `beta * self`) is added there too, before the one rounding to the result's type.
 
-use super::support::{self, expand_to, in_accumulator, promote_types, scalar_type};
+use super::support::{self, expand_to, in_accumulator, promote_types, torch_name};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -67,7 +67,7 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             let (m, v) = (c.tensor(b, "self")?, c.tensor(b, "vec")?);
             let same = b.dtype(m) == b.dtype(v);
-            let [d, e] = [b.dtype(v), b.dtype(m)].map(scalar_type);
+            let [d, e] = [b.dtype(v), b.dtype(m)].map(torch_name);
             ensure!(same, "addmv input tensors must have the same dtype, but got {d}, {e}, and {d}");
             rounded(b, b.dtype(m), mv(c, b, m, v, b.shape(m).first().copied().unwrap_or(1))?)
         },
@@ -374,7 +374,7 @@ fn bmm(c: &Call<'_>, b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
         t[1]
     );
     let [p, q] = [b.dtype(x), b.dtype(y)];
-    ensure!(p == q, "expected scalar type {} but found {}", scalar_type(p), scalar_type(q));
+    ensure!(p == q, "expected scalar type {} but found {}", torch_name(p), torch_name(q));
     contract(c, b, x, y, &[(0, 0)], &[(2, 1)])
 }
 
@@ -404,8 +404,8 @@ fn inner_product(c: &Call<'_>, b: &Builder, x: ValueId, y: ValueId) -> Result<Va
     ensure!(
         p == q,
         "dot : expected both vectors to have same dtype, but found {} and {}",
-        scalar_type(p),
-        scalar_type(q)
+        torch_name(p),
+        torch_name(q)
     );
     let (m, n) = (s[0], t[0]);
     ensure!(
@@ -469,8 +469,8 @@ fn addmm(c: &Call<'_>, b: &Builder, dtype: DType) -> Result<Outs> {
         ensure!(
             d == target,
             "{name} and mat2 must have the same dtype, but got {} and {}",
-            scalar_type(d),
-            scalar_type(target)
+            torch_name(d),
+            torch_name(target)
         );
     }
     add_product(c, b, mm(c, b, "addmm", x, y)?, dtype)
@@ -504,9 +504,9 @@ fn addmv(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure!(
         p == q && q == r,
         "addmv input tensors must have the same dtype, but got {}, {}, and {}",
-        scalar_type(p),
-        scalar_type(q),
-        scalar_type(r)
+        torch_name(p),
+        torch_name(q),
+        torch_name(r)
     );
     let input = b.shape(v).iter().product();
     add_product(c, b, mv(c, b, m, x, input)?, q)
@@ -601,7 +601,7 @@ pub(super) fn linear(
     let product = contract(c, b, input, weight, &[], &[(m - 1, t.len() - 1)])?;
     let Some(bias) = bias else { return Ok(product) };
     let [p, q] = [b.dtype(bias), b.dtype(weight)];
-    ensure!(p == q, "self and mat2 must have the same dtype, but got {} and {}", scalar_type(p), scalar_type(q));
+    ensure!(p == q, "self and mat2 must have the same dtype, but got {} and {}", torch_name(p), torch_name(q));
     let bias = b.convert(expand_to(b, bias, &b.shape(product))?, b.dtype(product))?;
     b.add(product, bias)
 }

@@ -317,30 +317,6 @@ pub fn like(b: &Builder, like: ValueId, number: f64) -> Result<ValueId> {
     b.full_like(like, Number::Float(number))
 }
 
-/// PyTorch's name of an element type, as its messages spell it: `Float`, `BFloat16`, `Long`.
-pub fn scalar_type(dtype: DType) -> &'static str {
-    use DType::*;
-    match dtype {
-        Bool => "Bool",
-        I8 => "Char",
-        I16 => "Short",
-        I32 => "Int",
-        I64 => "Long",
-        U8 => "Byte",
-        U16 => "UInt16",
-        U32 => "UInt32",
-        U64 => "UInt64",
-        F8E4M3FN => "Float8_e4m3fn",
-        F8E5M2 => "Float8_e5m2",
-        BF16 => "BFloat16",
-        F16 => "Half",
-        F32 => "Float",
-        F64 => "Double",
-        C64 => "ComplexFloat",
-        C128 => "ComplexDouble",
-    }
-}
-
 /// PyTorch's C++ name of an element type, as some of its messages spell it: `float`, `c10::BFloat16`, `long int`.
 pub fn cpp_type(dtype: DType) -> &'static str {
     use DType::*;
@@ -374,7 +350,7 @@ pub fn expand_to(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
     ensure!(
         from.len() <= shape.len(),
         "expand(torch.{}Tensor{{{from:?}}}, size={shape:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
-        scalar_type(b.dtype(v)),
+        torch_name(b.dtype(v)),
         shape.len(),
         from.len()
     );
