@@ -337,7 +337,7 @@ impl SharedMemory {
     }
 
     /// Address of the contents in the device's address space. They are dense and row-major on the CPU. Wait for
-    /// [`Buffer::ready`] before reading; never write, because other executions may read at the same time.
+    /// [`Buffer::ready`] before reading. Write only if nobody passes the buffer to an execution any more.
     pub fn address(&self) -> usize {
         self.address
     }

@@ -8,6 +8,9 @@ use crate::executable::{Executable, Signature};
 use crate::ffi::{DeviceMemoryStats, RawClient, Value};
 use crate::plugin::Plugin;
 
+/// The CPU plugin's option for its number of devices, an integer. It makes four by default.
+pub const CPU_DEVICE_COUNT: &str = "cpu_device_count";
+
 /// A connection to a plugin's devices. Clones share it; it closes with the last buffer, executable and clone.
 #[derive(Clone)]
 pub struct Client {
@@ -15,11 +18,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a client. Options are the plugin's own, such as `cpu_device_count`.
+    /// Creates a client. Options are the plugin's own, such as [`CPU_DEVICE_COUNT`]; plugins ignore those that they do
+    /// not know.
     ///
     /// # Errors
     /// When the plugin refuses.
     pub fn new(plugin: Plugin, options: &[(&str, Value)]) -> Result<Client> {
+        options.iter().try_for_each(check_option)?;
         Ok(Client { raw: RawClient::create(plugin.api, options)? })
     }
 
@@ -74,6 +79,16 @@ impl Client {
     /// [`Error::Plugin`] when the plugin does not accept the bytes.
     pub fn deserialize_and_load(&self, serialized: &[u8], signature: Option<Signature>) -> Result<Executable> {
         Executable::new(self.raw.deserialize(serialized)?, signature)
+    }
+}
+
+/// The CPU plugin throws a C++ exception, which ends the process, at a value of another type, and makes a client
+/// without devices of a count that is out of range.
+fn check_option((name, value): &(&str, Value)) -> Result<()> {
+    match value {
+        _ if *name != CPU_DEVICE_COUNT => Ok(()),
+        Value::I64(count) if (1..=i64::from(i32::MAX)).contains(count) => Ok(()),
+        other => Err(Error::Invalid(format!("{name} must be a positive integer, not {other:?}"))),
     }
 }
 

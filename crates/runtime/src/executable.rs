@@ -275,7 +275,11 @@ impl Executable {
         arguments: &'a [&[B]],
         options: &ExecuteOptions<'_>,
     ) -> Result<Donations<'a, B>> {
-        let mut donations = Donations { arguments, positions: &self.signature.donated, marked: Vec::new() };
+        let mut donations = Donations {
+            arguments,
+            positions: &self.signature.donated,
+            marked: Vec::with_capacity(arguments.len() * self.signature.donated.len()),
+        };
         if self.signature.donated.is_empty() {
             return Ok(donations);
         }

@@ -49,7 +49,7 @@ mod plugin;
 mod types;
 
 pub use buffer::{Buffer, SharedMemory};
-pub use client::{Client, Device};
+pub use client::{CPU_DEVICE_COUNT, Client, Device};
 pub use compile_options::{CompileOptions, FlagValue};
 pub use error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 pub use executable::{Executable, ExecuteOptions, Execution, Signature};
@@ -59,3 +59,18 @@ pub use ffi::{
 pub use hlo::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};
 pub use types::{ElementType, TensorType};
+
+/// Everything public may be shared between threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Plugin>();
+    shared::<Client>();
+    shared::<Device>();
+    shared::<Buffer>();
+    shared::<SharedMemory>();
+    shared::<Executable>();
+    shared::<Event>();
+    shared::<HostMemory>();
+    shared::<HostTransfer>();
+    shared::<Error>();
+};

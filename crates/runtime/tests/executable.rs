@@ -84,7 +84,7 @@ fn costs_and_memory_are_counted() {
 }
 
 #[test]
-fn bytecode_text_and_flags_are_accepted() {
+fn flags_are_accepted_for_one_compile() {
     let client = client();
     let fast = CompileOptions::default().fast_compile();
     let program = client.compile(ADD.as_bytes(), &fast, None).expect("compiles");

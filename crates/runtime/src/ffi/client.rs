@@ -7,6 +7,7 @@ use super::api::{Api, Nested, Value, encode_named_values, list, text};
 use super::buffer::RawBuffer;
 use super::event::Event;
 use super::executable::RawExecutable;
+use super::host::AlignedBytes;
 use super::sys::{self, Args, PJRT_Client, PJRT_Device, Zeroable};
 use crate::error::{Error, Result};
 use crate::types::TensorType;
@@ -27,7 +28,7 @@ pub(crate) struct RawClient {
     pub(crate) device_infos: Vec<DeviceInfo>,
     pub(crate) platform_name: String,
     pub(crate) platform_version: String,
-    /// Plugins keep the list of external references unlocked, so they are taken and given back one at a time.
+    /// The API does not promise that external references may be taken on several threads at once.
     pub(super) external_references: Mutex<()>,
 }
 
@@ -149,9 +150,13 @@ impl RawClient {
 
     /// Compiles `program`, given in MLIR text or bytecode, with serialized `options`.
     pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &[u8]) -> Result<RawExecutable> {
+        // MLIR's lexer ignores the size and stops at a zero byte: without one it reads what lies behind the program.
+        // Bytecode with large constants also wants the alignment.
+        let mut terminated = AlignedBytes::zeroed(program.len().saturating_add(1))?;
+        terminated[..program.len()].copy_from_slice(program);
         const FORMAT: &str = "mlir";
         let mut program = Nested::new(sys::PJRT_Program {
-            code: program.as_ptr().cast_mut().cast(),
+            code: terminated.as_mut_ptr().cast(),
             code_size: program.len(),
             format: FORMAT.as_ptr().cast(),
             format_size: FORMAT.len(),

@@ -80,9 +80,9 @@ macro_rules! structs {
                 name: stringify!($name),
                 size: size_of::<$name>(),
                 fields: vec![
-                    ("struct_size", std::mem::offset_of!($name, struct_size)),
-                    ("extension_start", std::mem::offset_of!($name, extension_start)),
-                    $((field_name(stringify!($field)), std::mem::offset_of!($name, $field)),)*
+                    ("struct_size", std::mem::offset_of!($name, struct_size), size_of::<usize>()),
+                    ("extension_start", std::mem::offset_of!($name, extension_start), size_of::<*mut c_void>()),
+                    $((field_name(stringify!($field)), std::mem::offset_of!($name, $field), size_of::<$ty>()),)*
                 ],
             }, )*]
         }
@@ -419,10 +419,10 @@ macro_rules! api {
                 name: "PJRT_Api",
                 size: size_of::<PJRT_Api>(),
                 fields: vec![
-                    ("struct_size", std::mem::offset_of!(PJRT_Api, struct_size)),
-                    ("extension_start", std::mem::offset_of!(PJRT_Api, extension_start)),
-                    ("pjrt_api_version", std::mem::offset_of!(PJRT_Api, pjrt_api_version)),
-                    $((stringify!($name), std::mem::offset_of!(PJRT_Api, $name)),)*
+                    ("struct_size", std::mem::offset_of!(PJRT_Api, struct_size), size_of::<usize>()),
+                    ("extension_start", std::mem::offset_of!(PJRT_Api, extension_start), size_of::<*mut c_void>()),
+                    ("pjrt_api_version", std::mem::offset_of!(PJRT_Api, pjrt_api_version), size_of::<PJRT_Api_Version>()),
+                    $((stringify!($name), std::mem::offset_of!(PJRT_Api, $name), size_of::<slot!($($kind $args)?)>()),)*
                 ],
             }
         }

@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use torchtpu_runtime::{Buffer, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin};
+use torchtpu_runtime::{
+    Buffer, CPU_DEVICE_COUNT, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin,
+};
 use torchtpu_runtime::{TensorType, Value};
 
 /// The CPU plugin's library: `TORCHTPU_PLUGIN`, or the one in the workspace's virtual environment.
@@ -29,7 +31,7 @@ pub(crate) fn client() -> Client {
 }
 
 pub(crate) fn client_of(devices: i64) -> Client {
-    Client::new(plugin(), &[("cpu_device_count", Value::I64(devices))]).expect("the CPU plugin has a client")
+    Client::new(plugin(), &[(CPU_DEVICE_COUNT, Value::I64(devices))]).expect("the CPU plugin has a client")
 }
 
 pub(crate) fn first_device(client: &Client) -> Device {
