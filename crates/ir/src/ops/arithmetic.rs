@@ -1,109 +1,294 @@
 //! Sums, differences, products and quotients.
 
-use super::support::{Operand, align, pair, result_type, to_float};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::support::{Operand, cpp_type, elementwise, elementwise_once, not_implemented, pair, result_type, to_float};
+use super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure};
+use crate::{Binary, DType, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        |c, b| add_scaled(c, b, c.tensor(b, "other")?.into(), 1.0),
+        add_op,
         &[
             ok("f32[3,4], f32[4]"),
             ok("i64[3], f32[]"),
             ok("bf16[2,1], f32[3], alpha=2"),
-            ok("bool[2], bool[2]"),
+            ok("f16[5], f16[5], alpha=0.1"),
+            ok("bool[4], bool[4]"),
+            ok("bool[4], bool[4], alpha=0"),
+            ok("bool[4], i8[4], alpha=3"),
+            ok("u8[4], i8[4]"),
+            ok("c64[3], f64[3]"),
+            ok("f32[0,3], f32[1,3]"),
             err("f32[3], f32[4]", "must match the size of tensor b (4)"),
+            err("i64[3], i64[3], alpha=1.5", "argument alpha must not be a floating point number"),
+            err("i64[3], i64[3], alpha=true", "Boolean alpha only supported for Boolean results"),
+            err("f32[3], f32[3], alpha=2j", "argument alpha must not be a complex number"),
         ],
     )
     .variants(&["add_.Tensor", "add.out"]),
     OpDef::new(
         "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        |c, b| add_scaled(c, b, c.scalar("other")?.into(), 1.0),
-        &[ok("f32[3], 2"), ok("i32[3], 2.5"), ok("f16[], 1, alpha=3")],
+        add_op,
+        &[ok("f32[3], 2"), ok("i32[3], 2.5"), ok("f16[], 1, alpha=3"), ok("bf16[5], 0.1"), ok("bool[2], 1")],
     )
     .variants(&["add_.Scalar", "add.Scalar_out"]),
     OpDef::new(
         "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-        |c, b| add_scaled(c, b, c.tensor(b, "other")?.into(), -1.0),
+        |c, b| subtract_op(c, b, c.operand(b, "self")?, c.operand(b, "other")?),
         &[
             ok("f32[3,4], f32[4]"),
             ok("i64[2], i32[2], alpha=3"),
-            err("bool[2], bool[2]", "Subtraction, the `-` operator"),
+            ok("u8[5], u8[5]"),
+            err("bool[2], bool[2]", "Subtraction, the `-` operator, with two bool tensors"),
+            err("i64[2], bool[2]", "with a bool tensor is not supported"),
         ],
     )
     .variants(&["sub_.Tensor", "sub.out"]),
     OpDef::new(
         "aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-        |c, b| add_scaled(c, b, c.scalar("other")?.into(), -1.0),
-        &[ok("f32[3], 2"), ok("i64[3], 1.5")],
+        |c, b| subtract_op(c, b, c.operand(b, "self")?, c.operand(b, "other")?),
+        &[ok("f32[3], 2"), ok("i64[3], 1.5"), err("i64[2], true", "with a bool tensor is not supported")],
     )
     .variants(&["sub_.Scalar", "sub.Scalar_out"]),
     OpDef::new(
+        "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        |c, b| subtract_op(c, b, c.operand(b, "other")?, c.operand(b, "self")?),
+        &[ok("f32[3,4], f32[4]"), ok("i64[2], i32[2], alpha=3"), err("bool[2], bool[2]", "with two bool tensors")],
+    )
+    .variants(&["rsub.Tensor_out"]),
+    OpDef::new(
+        "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        |c, b| subtract_op(c, b, c.operand(b, "other")?, c.operand(b, "self")?),
+        &[ok("f32[3], 1"), ok("bf16[3], 1.1, 2"), ok("i64[3], 1.5"), ok("i32[3], 1")],
+    )
+    .variants(&["rsub.Scalar_out"]),
+    OpDef::new(
         "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
-        |c, b| multiply(c, b, c.tensor(b, "other")?.into()),
-        &[ok("f32[3,4], f32[4]"), ok("bool[3], bool[3]"), ok("bool[3], i8[]"), ok("c64[2], f64[]")],
+        |c, b| one(multiply(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),
+        &[
+            ok("f32[3,4], f32[4]"),
+            ok("bool[3], bool[3]"),
+            ok("bool[3], i8[]"),
+            ok("c64[2], f64[]"),
+            ok("bf16[3], f32[]"),
+            ok("bf16[3], f16[3]"),
+            ok("f32[0], f32[1]"),
+        ],
     )
     .variants(&["mul_.Tensor", "mul.out"]),
     OpDef::new(
         "aten::mul.Scalar(Tensor self, Scalar other) -> Tensor",
-        |c, b| multiply(c, b, c.scalar("other")?.into()),
-        &[ok("f32[3], 2"), ok("i64[0], 0.5")],
+        |c, b| one(multiply(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),
+        &[ok("f32[3], 2"), ok("i64[0], 0.5"), ok("bf16[5], 0.1"), ok("bool[3], true"), ok("f32[3], 1j")],
     )
     .variants(&["mul_.Scalar", "mul.Scalar_out"]),
     OpDef::new(
         "aten::div.Tensor(Tensor self, Tensor other) -> Tensor",
-        |c, b| divide(c, b, c.tensor(b, "other")?.into()),
-        &[ok("f32[3,4], f32[4]"), ok("i64[3], i32[3]"), ok("bool[2], bool[2]")],
+        |c, b| one(divide(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),
+        &[
+            ok("f32[3,4], f32[4]"),
+            ok("i64[3], i32[3]"),
+            ok("bool[2], bool[2]"),
+            ok("bf16[3], bf16[3]"),
+            ok("c64[3], c64[3]"),
+            ok("f32[4]{1,-1,0,nan}, f32[4]{0,0,0,1}"),
+        ],
     )
     .variants(&["div_.Tensor", "div.out"]),
     OpDef::new(
         "aten::div.Scalar(Tensor self, Scalar other) -> Tensor",
-        |c, b| divide(c, b, c.scalar("other")?.into()),
-        &[ok("f32[3], 2"), ok("i64[3], 2")],
+        |c, b| one(divide(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),
+        &[ok("f32[3], 2"), ok("i64[3], 2"), ok("bf16[5], 0.3"), ok("f32[3], 0")],
     )
     .variants(&["div_.Scalar", "div.Scalar_out"]),
+    OpDef::new(
+        "aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        |c, b| {
+            let operands = [c.operand(b, "self")?, c.operand(b, "tensor1")?, c.operand(b, "tensor2")?];
+            one(addcmul(c, b, operands, c.operand(b, "value")?)?)
+        },
+        &[
+            ok("f32[3,4], f32[4], f32[3,1]"),
+            ok("bf16[5], bf16[5], bf16[5], value=0.1"),
+            ok("i64[3], i64[3], i32[3], value=2"),
+            ok("f32[3], f64[], bf16[3]"),
+            err("bool[2], bool[2], bool[2]", "not implemented for 'Bool'"),
+        ],
+    )
+    .variants(&["addcmul_", "addcmul.out"]),
+    OpDef::new(
+        "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        |c, b| {
+            let operands = [c.operand(b, "self")?, c.operand(b, "tensor1")?, c.operand(b, "tensor2")?];
+            one(addcdiv(c, b, operands, c.operand(b, "value")?)?)
+        },
+        &[
+            ok("f32[3,4], f32[4], f32[3,1]"),
+            ok("bf16[5], bf16[5], bf16[5], value=-0.1"),
+            ok("f32[3], i64[3], f32[3], value=2"),
+            err("f32[3], i64[3], i64[3]", "Integer division with addcdiv is no longer supported"),
+        ],
+    )
+    .variants(&["addcdiv_", "addcdiv.out"]),
+    OpDef::new(
+        "aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+        |c, b| one(lerp(c, b, c.tensor(b, "self")?, c.tensor(b, "end")?, c.operand(b, "weight")?)?),
+        &[
+            ok("f32[3,4], f32[4], 0.25"),
+            ok("f32[3], f32[3], 0.75"),
+            ok("bf16[5], bf16[5], 0.1"),
+            ok("f64[3], f64[], 1"),
+            err("i64[3], i64[3], 0.5", "not implemented for 'Long'"),
+            err("f32[3], f64[3], 0.5", "expected dtype float for `end` but got dtype double"),
+        ],
+    )
+    .variants(&["lerp_.Scalar", "lerp.Scalar_out"]),
+    OpDef::new(
+        "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+        |c, b| one(lerp(c, b, c.tensor(b, "self")?, c.tensor(b, "end")?, c.operand(b, "weight")?)?),
+        &[
+            ok("f32[3,4], f32[4], f32[3,1]"),
+            ok("bf16[5], bf16[5], f32[]"),
+            err("f32[3], f32[3], f64[3]", "expected dtype float for `weight` but got dtype double"),
+        ],
+    )
+    .variants(&["lerp_.Tensor", "lerp.Tensor_out"]),
+    OpDef::new(
+        "prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor",
+        |c, b| {
+            let operands = [c.operand(b, "a")?, c.operand(b, "b")?, c.operand(b, "c")?];
+            let dtype = result_type(c, b, &operands);
+            one(elementwise(c, b, operands, dtype, |[x, y, z]| x * y + z)?)
+        },
+        &[ok("f32[3], f32[3], f32[3]"), ok("bf16[3], bf16[3], bf16[3]")],
+    ),
 ];
 
-/// `self + sign * alpha * other`.
-fn add_scaled(c: &Call<'_>, b: &Builder, other: Operand, sign: f64) -> Result<Outs> {
-    let (x, y, dtype) = pair(c, b, c.tensor(b, "self")?, other)?;
+fn add_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    one(add(c, b, c.operand(b, "self")?, c.operand(b, "other")?, &c.scalar("alpha")?)?)
+}
+
+fn subtract_op(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<Outs> {
+    one(subtract(c, b, x, y, &c.scalar("alpha")?)?)
+}
+
+/// `x + alpha * y`; "or" for `bool`.
+pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
+    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    check_alpha(alpha, dtype)?;
     if dtype == DType::Bool {
-        ensure!(
-            sign > 0.0,
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
-        );
-        return one(b.binary(crate::Binary::Or, x, y)?);
+        let y = multiply(c, b, y, bool_scalar(c, b, alpha)?)?;
+        let (x, y, _) = pair(c, b, x, y)?;
+        return b.binary(Binary::Or, x, y);
     }
-    let y = scaled(c, b, y, "alpha")?;
-    one(if sign > 0.0 { b.add(x, y)? } else { b.subtract(x, y)? })
+    if alpha.is_one() {
+        return elementwise_once(c, b, [x, y], dtype, Binary::Add);
+    }
+    elementwise(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x + alpha * y)
 }
 
-/// `v` times the number `name`, or `v` itself for a literal 1.
-pub(super) fn scaled(c: &Call<'_>, b: &Builder, v: ValueId, name: &str) -> Result<ValueId> {
-    let factor = c.scalar(name)?;
-    if factor.is_one() {
-        return Ok(v);
+/// `x - alpha * y`.
+pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
+    let is_bool = |o: &Operand| result_type(c, b, std::slice::from_ref(o)) == DType::Bool;
+    let bools = usize::from(is_bool(&x)) + usize::from(is_bool(&y));
+    ensure!(
+        bools < 2,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+    );
+    ensure!(
+        bools < 1,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+    );
+    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    check_alpha(alpha, dtype)?;
+    if alpha.is_one() {
+        return elementwise_once(c, b, [x, y], dtype, Binary::Subtract);
     }
-    let t = b.ty(v)?;
-    let float_on_int = factor.dtype().is_float() && !t.dtype.is_float() && !t.dtype.is_complex();
+    elementwise(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x - alpha * y)
+}
+
+/// A number as an operand of a `bool` op.
+fn bool_scalar(c: &Call<'_>, b: &Builder, s: &Scalar) -> Result<Operand> {
+    Ok(c.scalar_value(b, s, DType::Bool)?.into())
+}
+
+fn check_alpha(alpha: &Scalar, dtype: DType) -> Result<()> {
+    let kind = alpha.dtype();
+    ensure!(kind != DType::Bool || dtype == DType::Bool, "Boolean alpha only supported for Boolean results.");
+    let float_on_int = (kind.is_float() || kind.is_complex()) && !dtype.is_float() && !dtype.is_complex();
     ensure!(!float_on_int, "For integral input tensors, argument alpha must not be a floating point number.");
-    let factor = c.scalar_value(b, &factor, t.dtype)?;
-    b.multiply(v, super::support::broadcast_to(b, factor, &t.shape)?)
+    let complex_on_real = kind.is_complex() && !dtype.is_complex();
+    ensure!(!complex_on_real, "For non-complex input tensors, argument alpha must not be a complex number.");
+    Ok(())
 }
 
-fn multiply(c: &Call<'_>, b: &Builder, other: Operand) -> Result<Outs> {
-    let (x, y, dtype) = pair(c, b, c.tensor(b, "self")?, other)?;
-    one(if dtype == DType::Bool { b.binary(crate::Binary::And, x, y)? } else { b.multiply(x, y)? })
+/// `x * y`; "and" for `bool`.
+pub(super) fn multiply(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
+    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    let op = if dtype == DType::Bool { Binary::And } else { Binary::Multiply };
+    elementwise_once(c, b, [x, y], dtype, op)
 }
 
 /// True division: integers become floats first.
-fn divide(c: &Call<'_>, b: &Builder, other: Operand) -> Result<Outs> {
-    let operands = [c.tensor(b, "self")?.into(), other];
-    let dtype = to_float(c, result_type(c, b, &operands));
-    let aligned = align(c, b, &operands, dtype)?;
-    one(b.divide(aligned[0], aligned[1])?)
+pub(super) fn divide(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
+    let dtype = to_float(c, result_type(c, b, &[x.clone(), y.clone()]));
+    elementwise_once(c, b, [x, y], dtype, Binary::Divide)
+}
+
+/// `x + value * y * z` of operands `[x, y, z]`.
+pub(super) fn addcmul(c: &Call<'_>, b: &Builder, operands: [Operand; 3], value: Operand) -> Result<ValueId> {
+    let dtype = result_type(c, b, &operands);
+    if dtype == DType::Bool {
+        return not_implemented("addcmul", dtype);
+    }
+    let [x, y, z] = operands;
+    elementwise(c, b, [x, y, z, value], dtype, |[x, y, z, value]| x + value * y * z)
+}
+
+/// `x + value * y / z` of operands `[x, y, z]`.
+pub(super) fn addcdiv(c: &Call<'_>, b: &Builder, operands: [Operand; 3], value: Operand) -> Result<ValueId> {
+    let quotient = result_type(c, b, &operands[1..]);
+    ensure!(
+        quotient.is_float() || quotient.is_complex(),
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2."
+    );
+    let dtype = result_type(c, b, &operands);
+    let [x, y, z] = operands;
+    elementwise(c, b, [x, y, z, value], dtype, |[x, y, z, value]| x + value * y / z)
+}
+
+/// `x + weight * (end - x)`, from the nearer end so that weights 0 and 1 are exact.
+pub(super) fn lerp(c: &Call<'_>, b: &Builder, x: ValueId, end: ValueId, weight: Operand) -> Result<ValueId> {
+    let dtype = b.dtype(x);
+    if !dtype.is_float() && !dtype.is_complex() {
+        return not_implemented("lerp_kernel_scalar", dtype);
+    }
+    same_dtype(dtype, b.dtype(end), "end")?;
+    if let Operand::Tensor(w) = &weight
+        && b.rank(*w) > 0
+    {
+        same_dtype(dtype, b.dtype(*w), "weight")?;
+    }
+    let is_low = |w: f64| w.abs() < 0.5;
+    let known = match &weight {
+        Operand::Scalar(s) => s.known().map(|n| is_low(n.as_f64())),
+        Operand::Tensor(_) => None,
+    };
+    elementwise(c, b, [x.into(), end.into(), weight], dtype, |[x, end, weight]| {
+        let low = x + weight * (end - x);
+        let high = end - (end - x) * (1.0 - weight);
+        match known {
+            Some(true) => low,
+            Some(false) => high,
+            None => weight.abs().less(0.5).select(low, high),
+        }
+    })
+}
+
+fn same_dtype(wanted: DType, got: DType, name: &str) -> Result<()> {
+    ensure!(wanted == got, "expected dtype {} for `{name}` but got dtype {}", cpp_type(wanted), cpp_type(got));
+    Ok(())
 }

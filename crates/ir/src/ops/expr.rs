@@ -35,9 +35,15 @@ impl<'e> Term<'e> for Expr<'e> {
     }
 }
 
+impl<'e> Term<'e> for Number {
+    fn beside(self, like: Expr<'e>) -> Expr<'e> {
+        like.push(like.scope.b.full_like(like.v, self))
+    }
+}
+
 impl<'e> Term<'e> for f64 {
     fn beside(self, like: Expr<'e>) -> Expr<'e> {
-        like.push(like.scope.b.full_like(like.v, Number::Float(self)))
+        Number::Float(self).beside(like)
     }
 }
 
@@ -83,10 +89,11 @@ macro_rules! unary_methods {
 }
 
 unary_methods! {
-    abs: Abs, ceil: Ceil, cos: Cosine, digamma: Digamma, erf: Erf, erfc: Erfc, exp: Exponential,
-    exp_m1: ExponentialMinusOne, floor: Floor, is_finite: IsFinite, ln: Log, ln_1p: LogPlusOne, logistic: Logistic,
-    round_nearest_even: RoundNearestEven, rsqrt: Rsqrt, sign: Sign, sin: Sine, sqrt: Sqrt, tan: Tan, tanh: Tanh,
-    real: Real, imag: Imag,
+    abs: Abs, acos: Acos, acosh: Acosh, asin: Asin, asinh: Asinh, atanh: Atanh, bessel_i1e: BesselI1e, ceil: Ceil,
+    cos: Cosine, cosh: Cosh, digamma: Digamma, erf: Erf, erf_inv: ErfInv, erfc: Erfc, exp: Exponential,
+    exp_m1: ExponentialMinusOne, floor: Floor, imag: Imag, is_finite: IsFinite, lgamma: Lgamma, ln: Log,
+    ln_1p: LogPlusOne, logistic: Logistic, real: Real, round_nearest_even: RoundNearestEven, rsqrt: Rsqrt, sign: Sign,
+    sin: Sine, sinh: Sinh, sqrt: Sqrt, tan: Tan, tanh: Tanh,
 }
 
 macro_rules! binary_methods {
@@ -99,7 +106,10 @@ macro_rules! binary_methods {
     };
 }
 
-binary_methods! { atan2: Atan2, max: Maximum, min: Minimum, pow: Power, fmod: Remainder, complex: Complex }
+binary_methods! {
+    atan2: Atan2, complex: Complex, fmod: Remainder, max: Maximum, min: Minimum, polygamma: Polygamma, pow: Power,
+    zeta: Zeta,
+}
 
 macro_rules! comparison_methods {
     ($($name:ident: $op:ident),* $(,)?) => {
@@ -117,6 +127,10 @@ macro_rules! comparison_methods {
 comparison_methods! { equals: Eq, differs: Ne, less: Lt, at_most: Le, greater: Gt, at_least: Ge }
 
 impl<'e> Expr<'e> {
+    /// A value of the builder that `beside` belongs to.
+    pub fn of(v: ValueId, beside: Expr<'e>) -> Expr<'e> {
+        Expr { scope: beside.scope, v }
+    }
     fn push(self, v: Result<ValueId>) -> Expr<'e> {
         let fail = |error| {
             self.scope.error.borrow_mut().get_or_insert(error);
@@ -173,7 +187,7 @@ impl<'e> Expr<'e> {
     }
     /// Rounded towards zero.
     pub fn trunc(self) -> Expr<'e> {
-        self.sign_bit().select(self.ceil(), self.floor())
+        self.less(0.0).select(self.ceil(), self.floor())
     }
 }
 

@@ -16,22 +16,28 @@ pub mod support;
 mod activation;
 mod arithmetic;
 mod attention;
+mod binary;
+mod choice;
 mod compare;
 mod convolution;
 mod copy;
 mod creation;
+mod division;
 mod foreach;
 mod grouped_mm;
 mod index;
 mod join;
+mod logic;
 mod loss;
 mod matmul;
 mod normalization;
 mod pointwise;
 mod pool;
+mod power;
 mod random;
 mod reduce;
 mod rnn;
+mod rounding;
 mod sort;
 mod views;
 
@@ -130,22 +136,28 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
+    ("binary", binary::OPS),
+    ("choice", choice::OPS),
     ("compare", compare::OPS),
     ("convolution", convolution::OPS),
     ("copy", copy::OPS),
     ("creation", creation::OPS),
+    ("division", division::OPS),
     ("foreach", foreach::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
     ("join", join::OPS),
+    ("logic", logic::OPS),
     ("loss", loss::OPS),
     ("matmul", matmul::OPS),
     ("normalization", normalization::OPS),
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
+    ("power", power::OPS),
     ("random", random::OPS),
     ("reduce", reduce::OPS),
     ("rnn", rnn::OPS),
+    ("rounding", rounding::OPS),
     ("sort", sort::OPS),
     ("views", views::OPS),
 ];
@@ -160,7 +172,8 @@ static TABLE: LazyLock<FxHashMap<String, Entry>> = LazyLock::new(|| {
         for variant in def.variants {
             let base = variant.split('.').next().unwrap_or(variant);
             let overload = if base == *variant { ".default" } else { "" };
-            let kind = if base.ends_with('_') && !base.ends_with("__") { Variant::InPlace } else { Variant::Out };
+            let in_place = base.starts_with("__i") || (base.ends_with('_') && !base.ends_with("__"));
+            let kind = if in_place { Variant::InPlace } else { Variant::Out };
             table.insert(format!("{namespace}::{variant}{overload}"), Entry { def, schema, variant: kind });
         }
         table.insert(schema.name.clone(), Entry { def, schema, variant: Variant::Functional });

@@ -1,0 +1,198 @@
+//! Choosing between values: `where`, `clamp`, `masked_fill`.
+
+use super::support::{Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type};
+use super::{Call, OpDef, Outs, Sample, err, ok, one};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::{DType, ensure};
+
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+        where_op,
+        &[
+            ok("bool[3,4], f32[4], f32[3,1]"),
+            ok("bool[4], i64[4], f32[]"),
+            ok("bool[], bf16[4], f32[4]"),
+            ok("u8[4]{0..2}, f32[4], f32[4]"),
+            ok("bool[2,0], f32[1], f32[]"),
+            err(
+                "f32[2], f32[2], f32[2]",
+                "where expected condition to be a boolean tensor, but got a tensor with dtype Float",
+            ),
+        ],
+    )
+    .variants(&["where.self_out"]),
+    OpDef::new(
+        "aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+        where_op,
+        &[ok("bool[3,4], f32[4], -inf"), ok("bool[4], i64[4], 0.5"), ok("bool[4], bf16[4], 0")],
+    ),
+    OpDef::new(
+        "aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+        where_op,
+        &[ok("bool[3,4], 2, f32[4]"), ok("bool[4], 1.5, i64[4]")],
+    ),
+    OpDef::new(
+        "aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+        where_op,
+        &[ok("bool[3,4], 2, 3"), ok("bool[4], 1.5, 0"), ok("bool[4], true, false")],
+    ),
+    OpDef::new("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_op, CLAMP_NUMBER)
+        .variants(&["clamp_", "clamp.out"]),
+    OpDef::new("aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_op, CLAMP_NUMBER)
+        .variants(&["clip_", "clip.out"]),
+    OpDef::new("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_op, CLAMP_TENSOR)
+        .variants(&["clamp_.Tensor", "clamp.Tensor_out"]),
+    OpDef::new("aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_op, CLAMP_TENSOR)
+        .variants(&["clip_.Tensor", "clip.Tensor_out"]),
+    OpDef::new(
+        "aten::clamp_min(Tensor self, Scalar min) -> Tensor",
+        |c, b| one(clamp(c, b, c.operand(b, "self")?, Some(c.operand(b, "min")?), None)?),
+        &[ok("f32[9], 0"), ok("f32[3]{nan,inf,-inf}, 0.5"), ok("i64[9], 0.5"), ok("bf16[9], 0.1")],
+    )
+    .variants(&["clamp_min_", "clamp_min.out"]),
+    OpDef::new(
+        "aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
+        |c, b| one(clamp(c, b, c.operand(b, "self")?, Some(c.operand(b, "min")?), None)?),
+        &[ok("f32[3,4], f32[4]"), ok("i64[9], f32[]")],
+    )
+    .variants(&["clamp_min_.Tensor", "clamp_min.Tensor_out"]),
+    OpDef::new(
+        "aten::clamp_max(Tensor self, Scalar max) -> Tensor",
+        |c, b| one(clamp(c, b, c.operand(b, "self")?, None, Some(c.operand(b, "max")?))?),
+        &[ok("f32[9], 0"), ok("f32[3]{nan,inf,-inf}, 0.5"), ok("i64[9], 2")],
+    )
+    .variants(&["clamp_max_", "clamp_max.out"]),
+    OpDef::new(
+        "aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
+        |c, b| one(clamp(c, b, c.operand(b, "self")?, None, Some(c.operand(b, "max")?))?),
+        &[ok("f32[3,4], f32[4]"), ok("i64[9], i32[9]")],
+    )
+    .variants(&["clamp_max_.Tensor", "clamp_max.Tensor_out"]),
+    OpDef::new(
+        "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+        masked_fill,
+        &[
+            ok("f32[3,4], bool[4], -inf"),
+            ok("f32[4], bool[3,1], 2"),
+            ok("i64[4], bool[4], 1.5"),
+            ok("bf16[4], bool[], 0.1"),
+            err("f32[4], f32[4], 0", "masked_fill_ only supports boolean masks"),
+            err("i64[4], bool[4], 1j", "value cannot be converted to type int64_t without overflow"),
+        ],
+    )
+    .variants(&["masked_fill_.Scalar", "masked_fill.Scalar_out"]),
+    OpDef::new(
+        "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+        masked_fill,
+        &[
+            ok("f32[3,4], bool[4], f64[]"),
+            ok("i64[4], bool[4], f32[]{1.5}"),
+            err(
+                "f32[2], bool[2], f32[2]",
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s).",
+            ),
+        ],
+    )
+    .variants(&["masked_fill_.Tensor", "masked_fill.Tensor_out"]),
+];
+
+const CLAMP_NUMBER: &[Sample] = &[
+    ok("f32[3,4], -1, 1"),
+    ok("f32[4]{nan,inf,-inf,0}, 0.5"),
+    ok("f32[9], max=0"),
+    ok("f32[9], 1, -1"),
+    ok("f32[3], nan, 1"),
+    ok("i64[9], 0.5, 2"),
+    ok("bf16[9], 0.1, 1"),
+    ok("bool[4], 0, 1"),
+    err("f32[2]", "torch.clamp: At least one of 'min' or 'max' must not be None"),
+    err("c64[2], 0", "clamp is not supported for complex types"),
+];
+const CLAMP_TENSOR: &[Sample] = &[
+    ok("f32[3,4], f32[4], f32[3,1]"),
+    ok("f32[4]{nan,0,1,2}, f32[4]{0,nan,2,1}, f32[4]{1,1,nan,0}"),
+    ok("i64[9], f32[]"),
+    ok("f32[9], max=f64[]"),
+    ok("bool[4], bool[4]"),
+    err("f32[2]", "torch.clamp: At least one of 'min' or 'max' must not be None"),
+];
+
+fn where_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let condition = c.tensor(b, "condition")?;
+    let dtype = b.dtype(condition);
+    ensure!(
+        matches!(dtype, DType::Bool | DType::U8),
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        super::support::torch_name(dtype)
+    );
+    let condition = b.convert(condition, DType::Bool)?;
+    let (on_true, on_false, _) = pair(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?;
+    one(select(b, condition, on_true, on_false)?)
+}
+
+/// `select` with its operands broadcast to their common shape.
+pub(super) fn select(b: &Builder, condition: ValueId, on_true: ValueId, on_false: ValueId) -> Result<ValueId> {
+    let shape = broadcast_shapes(&[b.shape(condition), b.shape(on_true), b.shape(on_false)])?;
+    let wide = |v| broadcast_to(b, v, &shape);
+    b.select(wide(condition)?, wide(on_true)?, wide(on_false)?)
+}
+
+fn clamp_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let bound = |name| if c.has(name) { c.operand(b, name).map(Some) } else { Ok(None) };
+    one(clamp(c, b, c.operand(b, "self")?, bound("min")?, bound("max")?)?)
+}
+
+/// `min(max(x, low), high)`; NaN anywhere wins.
+pub(super) fn clamp(
+    c: &Call<'_>,
+    b: &Builder,
+    x: Operand,
+    low: Option<Operand>,
+    high: Option<Operand>,
+) -> Result<ValueId> {
+    let operands: Vec<Operand> = [Some(x.clone()), low.clone(), high.clone()].into_iter().flatten().collect();
+    let dtype = result_type(c, b, &operands);
+    ensure!(!dtype.is_complex(), "clamp is not supported for complex types");
+    let scalar_bound = operands[1..].iter().any(|o| matches!(o, Operand::Scalar(_)));
+    if dtype == DType::Bool && scalar_bound {
+        return not_implemented("clamp", dtype);
+    }
+    match (low, high) {
+        (Some(low), Some(high)) => elementwise(c, b, [x, low, high], dtype, |[x, low, high]| x.max(low).min(high)),
+        (Some(low), None) => elementwise(c, b, [x, low], dtype, |[x, low]| x.max(low)),
+        (None, Some(high)) => elementwise(c, b, [x, high], dtype, |[x, high]| x.min(high)),
+        (None, None) => crate::invalid!("torch.clamp: At least one of 'min' or 'max' must not be None"),
+    }
+}
+
+fn masked_fill(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, mask, value) = (c.tensor(b, "self")?, c.tensor(b, "mask")?, c.operand(b, "value")?);
+    let dtype = b.dtype(v);
+    ensure!(
+        b.dtype(mask) == DType::Bool,
+        "masked_fill_ only supports boolean masks, but got mask with dtype {}",
+        super::support::cpp_type(b.dtype(mask))
+    );
+    check_value(b, &value, dtype)?;
+    let aligned = align(c, b, &[value], dtype)?;
+    one(select(b, mask, aligned[0], v)?)
+}
+
+fn check_value(b: &Builder, value: &Operand, dtype: DType) -> Result<()> {
+    match value {
+        Operand::Tensor(t) => ensure!(
+            b.rank(*t) == 0,
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+            b.rank(*t)
+        ),
+        Operand::Scalar(s) => ensure!(
+            dtype.is_complex() || !s.dtype().is_complex(),
+            "value cannot be converted to type {} without overflow",
+            if dtype == DType::I64 { "int64_t" } else { super::support::cpp_type(dtype) }
+        ),
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Powers.
+
+use super::expr::Expr;
+use super::support::{Operand, elementwise, not_implemented, result_type};
+use super::{Call, OpDef, Outs, err, ok, one};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::{DType, ensure};
+
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        pow_op,
+        &[
+            ok("f32[3,4]{0..3}, f32[4]"),
+            ok("f32[5]{-3,-2,0,2,-1}, f32[5]{2,3,0,-1,-3}"),
+            ok("i64[40], i64[40]{-3..5}"),
+            ok("i32[4], f32[4]{1,2,3,0}"),
+            ok("bf16[9]{0..3}, bf16[9]"),
+            ok("u8[9]{0..4}, u8[9]{0..4}"),
+            ok("f32[6]{nan,1,inf,-inf,0,-0.0}, f32[6]{0,nan,-1,3,-1,-3}"),
+            err("bool[2], bool[2]", "\"pow\" not implemented for 'Bool'"),
+        ],
+    )
+    .variants(&["pow_.Tensor", "pow.Tensor_Tensor_out"]),
+    OpDef::new(
+        "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        pow_op,
+        &[
+            ok("f32[9], 2"),
+            ok("f32[9], 3"),
+            ok("f32[9], 0"),
+            ok("f32[9], 1"),
+            ok("f32[9], -1"),
+            ok("f32[9], -2"),
+            ok("f32[9]{0..3}, 0.5"),
+            ok("f32[9]{0..3}, -0.5"),
+            ok("f32[9]{0..3}, 1.7"),
+            ok("f32[3]{-inf,inf,nan}, 0.5"),
+            ok("bf16[9], 3"),
+            ok("i64[9], 5"),
+            ok("i64[9]{0..5}, 0.5"),
+            ok("bool[3], 2"),
+            ok("c64[3], 2"),
+            err("i64[3], -1", "Integers to negative integer powers are not allowed."),
+        ],
+    )
+    .variants(&["pow_.Scalar", "pow.Tensor_Scalar_out"]),
+    OpDef::new(
+        "aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        pow_op,
+        &[ok("2, f32[9]"), ok("0.9, f32[]{1..20}"), ok("2, i64[9]"), ok("1, i64[3]"), ok("1, f32[2]{nan,inf}")],
+    )
+    .variants(&["pow.Scalar_out"]),
+    OpDef::new(
+        "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        float_power_op,
+        &[ok("f32[3,4]{0..3}, f32[4]"), ok("i64[9], i64[9]{0..4}"), ok("bool[2], bool[2]")],
+    )
+    .variants(&["float_power_.Tensor", "float_power.Tensor_Tensor_out"]),
+    OpDef::new(
+        "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        float_power_op,
+        &[ok("f32[9], 2"), ok("i64[9], -1")],
+    )
+    .variants(&["float_power_.Scalar", "float_power.Tensor_Scalar_out"]),
+    OpDef::new(
+        "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        float_power_op,
+        &[ok("2, f32[9]"), ok("2, i64[9]")],
+    )
+    .variants(&["float_power.Scalar_out"]),
+];
+
+fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    one(pow(c, b, c.operand(b, "self")?, c.operand(b, "exponent")?)?)
+}
+
+/// `base ** exponent`.
+pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -> Result<ValueId> {
+    let dtype = result_type(c, b, &[base.clone(), exponent.clone()]);
+    if let Operand::Scalar(s) = &exponent
+        && let Some(n) = s.known()
+        && let Some(v) = known_power(c, b, &base, n, dtype)?
+    {
+        return Ok(v);
+    }
+    if dtype == DType::Bool {
+        return not_implemented("pow", dtype);
+    }
+    elementwise(c, b, [base, exponent], dtype, |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) })
+}
+
+/// Exponents that PyTorch computes in other ways than by `pow`.
+fn known_power(c: &Call<'_>, b: &Builder, base: &Operand, n: Number, dtype: DType) -> Result<Option<ValueId>> {
+    let negative = dtype.is_int() && n.as_f64() < 0.0;
+    ensure!(!negative, "Integers to negative integer powers are not allowed.");
+    if matches!(n, Number::Complex(..)) {
+        return Ok(None);
+    }
+    let with = |f: for<'e> fn(Expr<'e>) -> Expr<'e>| elementwise(c, b, [base.clone()], dtype, |[x]| f(x)).map(Some);
+    let real = dtype.is_float();
+    match n.as_f64() {
+        0.0 => with(|x| x.constant(1.0)),
+        1.0 => with(|x| x),
+        0.5 if real => with(|x| x.sqrt()),
+        -0.5 if real => with(|x| x.rsqrt()),
+        -1.0 if real => with(|x| 1.0 / x),
+        -2.0 if real => with(|x| 1.0 / (x * x)),
+        2.0 if dtype != DType::Bool => with(|x| x * x),
+        3.0 if dtype != DType::Bool => with(|x| x * x * x),
+        _ => Ok(None),
+    }
+}
+
+/// A negative exponent gives what rounds towards zero: 1, -1 or 0.
+fn integer_power<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
+    if x.dtype().is_unsigned() {
+        return x.pow(y);
+    }
+    let odd = (y & y.constant(1.0)).differs(0.0);
+    let alternating = odd.select(x.constant(-1.0), 1.0);
+    let fraction = x.equals(1.0).select(x.constant(1.0), x.equals(-1.0).select(alternating, 0.0));
+    y.less(0.0).select(fraction, x.pow(y.max(0.0)))
+}
+
+/// In double precision.
+fn float_power_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let operands = [c.operand(b, "self")?, c.operand(b, "exponent")?];
+    let complex = result_type(c, b, &operands).is_complex();
+    let dtype = if complex { DType::C128 } else { DType::F64 };
+    one(elementwise(c, b, operands, dtype, |[x, y]| x.pow(y))?)
+}
