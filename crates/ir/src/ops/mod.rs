@@ -14,15 +14,21 @@ mod schema;
 pub mod support;
 
 mod activation;
+mod adaptive_pool;
 mod arithmetic;
 mod attention;
+mod avg_pool;
+mod batch_norm;
 mod binary;
+mod cells;
 mod choice;
 mod compare;
 mod convolution;
 mod copy;
 mod creation;
+mod distance;
 mod division;
+mod einsum;
 mod foreach;
 mod grouped_mm;
 mod index;
@@ -31,14 +37,18 @@ mod logic;
 mod loss;
 mod matmul;
 mod normalization;
+mod patches;
 mod pointwise;
 mod pool;
 mod power;
 mod random;
 mod reduce;
+mod regression_loss;
 mod rnn;
 mod rounding;
+mod softmax;
 mod sort;
+mod upsample;
 mod views;
 
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
@@ -134,15 +144,21 @@ pub struct Entry {
 /// Every family, in the order docs/ops.md lists them.
 static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
+    ("adaptive_pool", adaptive_pool::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
+    ("avg_pool", avg_pool::OPS),
+    ("batch_norm", batch_norm::OPS),
     ("binary", binary::OPS),
+    ("cells", cells::OPS),
     ("choice", choice::OPS),
     ("compare", compare::OPS),
     ("convolution", convolution::OPS),
     ("copy", copy::OPS),
     ("creation", creation::OPS),
+    ("distance", distance::OPS),
     ("division", division::OPS),
+    ("einsum", einsum::OPS),
     ("foreach", foreach::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
@@ -151,14 +167,18 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("loss", loss::OPS),
     ("matmul", matmul::OPS),
     ("normalization", normalization::OPS),
+    ("patches", patches::OPS),
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
     ("power", power::OPS),
     ("random", random::OPS),
     ("reduce", reduce::OPS),
+    ("regression_loss", regression_loss::OPS),
     ("rnn", rnn::OPS),
     ("rounding", rounding::OPS),
+    ("softmax", softmax::OPS),
     ("sort", sort::OPS),
+    ("upsample", upsample::OPS),
     ("views", views::OPS),
 ];
 

@@ -1,0 +1,5 @@
+//! Average pooling.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

@@ -1,0 +1,5 @@
+//! Einstein sums.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];

@@ -1,0 +1,5 @@
+//! Resizing of images.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];
