@@ -121,14 +121,19 @@ fn hash_samples(path: &Path, hasher: &mut blake3::Hasher) -> std::io::Result<()>
 /// # Errors
 /// [`Error::PluginMissing`], listing what was tried.
 pub fn find_plugin(spec: Option<&str>) -> Result<PathBuf> {
-    let from_env = std::env::var(PLUGIN_ENV).ok().filter(|value| !value.is_empty());
-    let spec = spec.or(from_env.as_deref()).unwrap_or("cpu");
+    let from_env = std::env::var(PLUGIN_ENV).ok();
+    let spec = choose(spec, from_env.as_deref());
     let mut prefixes = Vec::new();
     if let Ok(executable) = std::env::current_exe() {
         prefixes.extend(executable.ancestors().nth(2).map(Path::to_owned));
     }
     prefixes.extend(std::env::var_os("VIRTUAL_ENV").map(PathBuf::from));
     search(spec, &prefixes)
+}
+
+/// What to look for: what the caller says, else what the environment says, else the CPU plugin.
+fn choose<'a>(spec: Option<&'a str>, from_env: Option<&'a str>) -> &'a str {
+    spec.or(from_env.filter(|spec| !spec.is_empty())).unwrap_or("cpu")
 }
 
 /// [`find_plugin`] without the environment.
@@ -174,6 +179,14 @@ mod tests {
         let prefixes = [PathBuf::from("/nonexistent"), root.path().to_owned()];
         assert_eq!(search("cpu", &prefixes).expect("finds it"), library("python3.11"));
         Ok(())
+    }
+
+    #[test]
+    fn the_caller_is_asked_before_the_environment() {
+        assert_eq!(choose(Some("tpu"), Some("/env.so")), "tpu");
+        assert_eq!(choose(None, Some("/env.so")), "/env.so");
+        assert_eq!(choose(None, Some("")), "cpu");
+        assert_eq!(choose(None, None), "cpu");
     }
 
     #[test]

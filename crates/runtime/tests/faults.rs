@@ -247,6 +247,31 @@ fn a_failed_execution_does_not_take_donated_arguments() {
 }
 
 #[test]
+fn an_execution_that_does_not_fit_is_an_error() {
+    let client = client();
+    let device = first_device(&client);
+    // A pebibyte lies beyond what an address space can hold, however the host overcommits.
+    let huge = compile(
+        &client,
+        "func.func @main(%x: tensor<f32> {tf.aliasing_output = 1 : i32}) -> (tensor<281474976710656xf32>, tensor<f32>) {
+           %0 = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<281474976710656xf32>
+           return %0, %x : tensor<281474976710656xf32>, tensor<f32>
+         }",
+    );
+    let x = upload(&device, &[1.0], &[]);
+    let error = huge.execute(&[&x], &ExecuteOptions::default()).expect_err("too large");
+    assert_eq!(error.code(), Some(ErrorCode::ResourceExhausted), "{error}");
+    assert_eq!(download(&x), [1.0]);
+    add_still_works(&client);
+}
+
+fn add_still_works(client: &Client) {
+    let x = upload(&first_device(client), &[1.0; 4], &[4]);
+    let run = compile(client, ADD).execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+    assert_eq!(download(&run.outputs[0]), [2.0; 4]);
+}
+
+#[test]
 fn host_data_of_the_wrong_size_is_refused() {
     let client = client();
     let device = first_device(&client);
