@@ -71,6 +71,39 @@ fn the_optimized_program_reads_as_hlo() {
 }
 
 #[test]
+fn the_text_shows_control_flow_windows_and_indices() {
+    let program = r#"
+        func.func @main(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %t: tensor<10x4xf32>, %i: tensor<3xi32>)
+            -> (tensor<1x4x4x4xf32>, tensor<i32>, tensor<3x4xf32>) {
+          %conv = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+            window = {stride = [2, 2], pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+            : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32>
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %limit = stablehlo.constant dense<10> : tensor<i32>
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %loop = stablehlo.while(%n = %zero) : tensor<i32>
+            cond {
+              %less = stablehlo.compare LT, %n, %limit : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %less : tensor<i1>
+            } do {
+              %square = stablehlo.multiply %n, %n : tensor<i32>
+              %next = stablehlo.add %square, %one : tensor<i32>
+              stablehlo.return %next : tensor<i32>
+            }
+          %rows = "stablehlo.gather"(%t, %i) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+            collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}
+            : (tensor<10x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+          return %conv, %loop, %rows : tensor<1x4x4x4xf32>, tensor<i32>, tensor<3x4xf32>
+        }"#;
+    let text = compile(&client(), program).optimized_program().expect("kept").to_text().expect("decodes");
+    let parts = ["window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=", " while(%", "condition=%", "body=%"];
+    for part in parts.into_iter().chain(["slice_sizes={1,4}", "calls=%", "kind=kLoop", "direction=LT", "constant(10)"])
+    {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
 fn costs_and_memory_are_counted() {
     let client = client();
     let softmax = compile(&client, SOFTMAX);

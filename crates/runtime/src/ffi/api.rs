@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::sys::{self, Args, CStruct, PJRT_Api, PJRT_Error, PJRT_NamedValue, Zeroable};
+use super::sys::{self, CStruct, PJRT_Error, PJRT_NamedValue, Zeroable};
+use super::table::{self, Args, PJRT_Api};
 use crate::error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 
 /// The oldest accepted version. All functions used here exist since then, and nothing older was ever tried.
@@ -90,7 +91,7 @@ impl Api {
     }
 
     /// The function that takes `A`, or an error that names it.
-    pub(super) fn require<A: Args>(&self) -> Result<sys::Call<A>> {
+    pub(super) fn require<A: Args>(&self) -> Result<table::Call<A>> {
         A::entry(&self.table).ok_or(Error::MissingFunction { function: A::FUNCTION })
     }
 

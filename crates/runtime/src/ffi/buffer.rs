@@ -8,7 +8,8 @@ use super::api::Nested;
 use super::client::{RawClient, not_null};
 use super::event::Event;
 use super::host::AlignedBytes;
-use super::sys::{self, Args, PJRT_Buffer, PJRT_Buffer_MemoryLayout, Zeroable};
+use super::sys::{self, PJRT_Buffer, PJRT_Buffer_MemoryLayout, Zeroable};
+use super::table::Args;
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 

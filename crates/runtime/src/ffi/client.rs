@@ -8,7 +8,8 @@ use super::buffer::RawBuffer;
 use super::event::Event;
 use super::executable::RawExecutable;
 use super::host::AlignedBytes;
-use super::sys::{self, Args, PJRT_Client, PJRT_Device, Zeroable};
+use super::sys::{self, PJRT_Client, PJRT_Device, Zeroable};
+use super::table::Args;
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 

@@ -11,7 +11,8 @@ use super::buffer::RawBuffer;
 use super::client::RawClient;
 use super::event::Event;
 use super::executable::RawExecutable;
-use super::sys::{self, Args, PJRT_Buffer, PJRT_Event, Zeroable};
+use super::sys::{self, PJRT_Buffer, PJRT_Event, Zeroable};
+use super::table::Args;
 use crate::error::{Error, Result};
 
 /// Lists of the C API; only their memory is reused, never what they point to.

@@ -1,4 +1,4 @@
-//! Compares the declarations of `sys` with the header that the CPU plugin's Python package ships, by compiling a C
+//! Compares the declarations of `sys` and `table` with the header that the CPU plugin's Python package ships, by compiling a C
 //! program that prints what the C compiler makes of it.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::sys;
+use super::{sys, table};
 use crate::types::ElementType;
 
 /// Size of one declared struct, and offset and size of each of its fields, under their C names.
@@ -20,7 +20,7 @@ pub(super) struct StructLayout {
 /// `expression in C` to `value`, as declared in Rust.
 fn declared() -> BTreeMap<String, i64> {
     let mut layouts = sys::struct_layouts();
-    layouts.push(sys::api_layout());
+    layouts.push(table::api_layout());
     let mut all = BTreeMap::new();
     for layout in layouts {
         all.insert(format!("sizeof({})", layout.name), layout.size as i64);

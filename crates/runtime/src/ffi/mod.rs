@@ -22,6 +22,7 @@ mod launch;
 #[cfg(test)]
 mod layout_test;
 mod sys;
+mod table;
 
 pub(crate) use api::Api;
 pub(crate) use buffer::RawBuffer;
