@@ -307,9 +307,13 @@ fn events_tell_when_work_is_done() {
     );
     let program = compile(&client, &text);
     let x = upload(&device, &vec![0.5; side * side], &[side as i64, side as i64]);
-    let start = Instant::now();
+    // On a busy machine one try may be interrupted until the work is over; a plugin that waits never passes.
+    let returns_early = |_| {
+        let run = program.execute(&[&x], &ExecuteOptions::default()).expect("runs");
+        !run.done.is_ready().expect("known")
+    };
+    assert!((0..20).any(returns_early), "execute waits for its own work");
     let run = program.execute(&[&x], &ExecuteOptions::default()).expect("runs");
-    let started = start.elapsed();
     let (sender, receiver) = std::sync::mpsc::channel();
     run.outputs[0]
         .ready()
@@ -318,8 +322,6 @@ fn events_tell_when_work_is_done() {
         .expect("registers");
     let transfer = run.outputs[0].to_host_async().expect("starts");
     receiver.recv_timeout(Duration::from_secs(60)).expect("is called").expect("succeeds");
-    let finished = start.elapsed();
-    assert!(started * 2 < finished, "execute took {started:?} of {finished:?}: it waited");
     run.done.wait().expect("succeeds");
     assert!(run.done.is_ready().expect("known"));
     let expected = 0.125 * (side * side) as f32;
