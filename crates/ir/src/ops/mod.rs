@@ -14,6 +14,7 @@ mod schema;
 pub mod support;
 
 mod activation;
+mod activation_backward;
 mod adaptive_pool;
 mod arithmetic;
 mod attention;
@@ -145,6 +146,7 @@ pub struct Entry {
 static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
     ("adaptive_pool", adaptive_pool::OPS),
+    ("activation_backward", activation_backward::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
     ("avg_pool", avg_pool::OPS),
