@@ -164,6 +164,9 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("foreach", foreach::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
+    ("index: scatter", index::scatter::OPS),
+    ("index: slices", index::slices::OPS),
+    ("index: embedding", index::embedding::OPS),
     ("join", join::OPS),
     ("logic", logic::OPS),
     ("loss", loss::OPS),
@@ -182,6 +185,9 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("sort", sort::OPS),
     ("upsample", upsample::OPS),
     ("views", views::OPS),
+    ("views: splits", views::split::OPS),
+    ("views: copies", views::copies::OPS),
+    ("views: numbers", views::numbers::OPS),
 ];
 
 static TABLE: LazyLock<FxHashMap<String, Entry>> = LazyLock::new(|| {

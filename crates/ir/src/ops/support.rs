@@ -365,3 +365,9 @@ pub fn expand_to(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
     }
     broadcast_to(b, v, shape)
 }
+
+/// `number` as a 0-d `v`'s element type, broadcast to `v`'s shape; see [`Call::scalar_value`].
+pub fn scalar_like(call: &Call<'_>, b: &Builder, number: &Scalar, v: ValueId) -> Result<ValueId> {
+    let t = b.ty(v)?;
+    broadcast_to(b, call.scalar_value(b, number, t.dtype)?, &t.shape)
+}

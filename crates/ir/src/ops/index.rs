@@ -1,5 +1,0 @@
-//! Indexing, gathering and scattering.
-
-use super::OpDef;
-
-pub(super) static OPS: &[OpDef] = &[];

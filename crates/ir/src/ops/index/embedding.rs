@@ -1,0 +1,182 @@
+//! Rows of a table, and what flows back into it.
+
+use super::super::support::{dim, unsqueeze};
+use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::{index_dtype, put_points, take_slices};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::op::{Combiner, Comparison};
+use crate::types::Dims;
+use crate::{DType, ensure, invalid};
+
+pub(in super::super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, \
+         bool sparse=False) -> Tensor",
+        |c, b| {
+            let (weight, indices) = (c.tensor(b, "weight")?, c.tensor(b, "indices")?);
+            ensure!(b.rank(weight) == 2, "'weight' must be 2-D");
+            check_indices(b, indices)?;
+            one(take_slices(b, weight, 0, indices)?)
+        },
+        &[
+            ok("f32[10,3], i64[2,4]{0..10}"),
+            ok("bf16[10,3], i32[5]{0..10}, 0"),
+            ok("f32[10,3], i64[]{0..10}"),
+            ok("f32[10,3], i64[0]{0..10}"),
+            err("f32[10], i64[2]{0..10}", "'weight' must be 2-D"),
+            err("f32[10,3], f32[2]", "Expected tensor for argument #1 'indices'"),
+        ],
+    )
+    .variants(&["embedding.out"]),
+    OpDef::new(
+        "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, \
+         bool scale_grad_by_freq) -> Tensor",
+        |c, b| backward(c, b, "grad_output"),
+        &[
+            ok("f32[2,4,3], i64[2,4]{0..10}, 10, -1, false"),
+            ok("bf16[20,3], i64[20]{0..5}, 5, 2, false"),
+            ok("f32[20,3], i64[20]{0..5}, 5, 0, true"),
+            ok("f32[3], i64[]{0..5}, 5, -1, false"),
+            ok("f32[0,3], i64[0]{0..5}, 5, -1, false"),
+        ],
+    )
+    .variants(&["embedding_dense_backward.out"]),
+    OpDef::new(
+        "aten::embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, \
+         bool scale_grad_by_freq, bool sparse) -> Tensor",
+        |c, b| {
+            if c.flag("sparse")? {
+                crate::unsupported!("embedding_backward: sparse gradients have no lowering; use sparse=False");
+            }
+            backward(c, b, "grad")
+        },
+        &[ok("f32[2,4,3], i64[2,4]{0..10}, 10, -1, false, false")],
+    ),
+    OpDef::new(
+        "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+        one_hot,
+        &[
+            ok("i64[2,3]{0..5}, 5"),
+            ok("i64[]{0..5}, 5"),
+            ok("i64[0]{0..5}, 5"),
+            err("f32[2], 5", "one_hot is only applicable to index tensor"),
+            err("i64[2]{0..5}", "one_hot: the shape of its result depends on the data"),
+        ],
+    ),
+    OpDef::new(
+        "aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+        select_backward,
+        &[ok("f32[3], [3,5], 1, -1"), ok("bf16[5], [3,5], 0, 1")],
+    )
+    .variants(&["select_backward.out"]),
+    OpDef::new(
+        "aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) \
+         -> Tensor",
+        slice_backward,
+        &[
+            ok("f32[3,3], [3,7], 1, 1, 7, 2"),
+            ok("f32[2], [5], 0, -2, 9223372036854775807, 1"),
+            ok("f32[0], [5], 0, 3, 2, 1"),
+        ],
+    )
+    .variants(&["slice_backward.out"]),
+];
+
+fn check_indices(b: &Builder, indices: ValueId) -> Result<()> {
+    let dtype = b.dtype(indices);
+    ensure!(
+        matches!(dtype, DType::I32 | DType::I64),
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {dtype} \
+         instead (while checking arguments for embedding)"
+    );
+    Ok(())
+}
+
+fn backward(c: &Call<'_>, b: &Builder, grad: &str) -> Result<Outs> {
+    let (grad, indices) = (c.tensor(b, grad)?, c.tensor(b, "indices")?);
+    check_indices(b, indices)?;
+    let (rows, padding) = (c.int("num_weights")?, c.int("padding_idx")?);
+    let (Ok(rows), Some(&width)) = (usize::try_from(rows), b.shape(grad).last()) else {
+        invalid!("embedding_dense_backward: num_weights {rows} or gradient {:?} is ill-formed", b.shape(grad))
+    };
+    let n = b.ty(indices)?.numel();
+    let dtype = b.dtype(grad);
+    let zeros = b.full(Number::Int(0), dtype, &[rows, width])?;
+    if n == 0 || width == 0 || rows == 0 {
+        return one(zeros);
+    }
+    let index = b.reshape(b.convert(indices, index_dtype(rows))?, &[n])?;
+    let mut grad = b.reshape(grad, &[n, width])?;
+    if c.flag("scale_grad_by_freq")? {
+        grad = by_frequency(b, grad, index, rows)?;
+    }
+    // A row that takes no gradient is one out of range: a scatter leaves it out.
+    let is_padding = b.compare(Comparison::Eq, index, b.full_like(index, Number::Int(padding))?)?;
+    let index = match padding >= 0 {
+        true => b.select(is_padding, b.full_like(index, Number::Int(rows as i64))?, index)?,
+        false => index,
+    };
+    one(put_points(b, zeros, &[index], &[0], grad, Combiner::Add)?)
+}
+
+/// Each row of `grad` divided by how often its index occurs.
+fn by_frequency(b: &Builder, grad: ValueId, index: ValueId, rows: usize) -> Result<ValueId> {
+    let wide = b.dtype(grad).accumulator();
+    let ones = b.full(Number::Int(1), wide, &b.shape(index))?;
+    let counts = b.full(Number::Int(0), wide, &[rows])?;
+    let counts = put_points(b, counts, &[index], &[0], ones, Combiner::Add)?;
+    let count = b.broadcast_in_dim(take_slices(b, counts, 0, index)?, &b.shape(grad), &[0])?;
+    b.convert(b.divide(b.convert(grad, wide)?, count)?, b.dtype(grad))
+}
+
+fn one_hot(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, classes) = (c.tensor(b, "self")?, c.int("num_classes")?);
+    ensure!(b.dtype(v) == DType::I64, "one_hot is only applicable to index tensor of type LongTensor.");
+    if classes < 0 {
+        let help = "give num_classes";
+        return Err(super::slices::data_dependent("one_hot").with_help(help));
+    }
+    let mut shape = b.shape(v);
+    let last = shape.len();
+    shape.push(classes as usize);
+    if classes == 0 {
+        return one(b.full(Number::Int(0), DType::I64, &shape)?);
+    }
+    let each = b.iota(DType::I64, &shape, last)?;
+    let index = b.broadcast_in_dim(v, &shape, &(0..last).collect::<Dims>())?;
+    one(b.convert(b.compare(Comparison::Eq, each, index)?, DType::I64)?)
+}
+
+fn select_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
+    let (d, index) = super::super::views::layout::select_index(&sizes, c.int("dim")?, c.int("index")?)?;
+    let grad = unsqueeze(b, grad, &[d])?;
+    one(placed(b, grad, d, index, sizes[d], 1)?)
+}
+
+fn slice_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
+    let d = dim(c.int("dim")?, sizes.len())?;
+    ensure!(d < sizes.len(), "slice() cannot be applied to a 0-dim tensor.");
+    let bounds = (Some(c.int("start")?), Some(c.int("end")?), c.int("step")?);
+    let (start, _, step) = super::super::views::layout::slice_bounds(sizes[d], bounds.0, bounds.1, bounds.2)?;
+    one(placed(b, grad, d, start, sizes[d], step)?)
+}
+
+/// `v` at `start, start + step, ...` of an otherwise zero dimension `dim` of `extent` elements.
+fn placed(b: &Builder, v: ValueId, dim: usize, start: usize, extent: usize, step: usize) -> Result<ValueId> {
+    let shape = b.shape(v);
+    let zero = b.scalar(Number::Int(0), b.dtype(v))?;
+    if shape[dim] == 0 {
+        let mut out = shape;
+        out[dim] = extent;
+        return b.full(Number::Int(0), b.dtype(v), &out);
+    }
+    let end = start + (shape[dim] - 1) * step + 1;
+    let at = |value: i64| shape.iter().enumerate().map(|(i, _)| if i == dim { value } else { 0 }).collect::<Vec<i64>>();
+    let interior: Dims = (0..shape.len()).map(|i| if i == dim { step - 1 } else { 0 }).collect();
+    b.pad(v, zero, &at(start as i64), &at(extent as i64 - end as i64), &interior)
+}

@@ -1,0 +1,219 @@
+//! Whole slices along a dimension, at computed positions: `index_select` and its relatives.
+
+use super::super::support::{broadcast_to, dim, scalar_like};
+use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::scatter::reduce_into;
+use super::{index_dtype, put_points, take_slices, wrap};
+use crate::builder::Builder;
+use crate::error::{Error, Result};
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::op::{Combiner, Comparison};
+use crate::types::{Dims, Shape};
+use crate::{DType, ensure};
+
+pub(in super::super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
+        |c, b| {
+            let p = Slices::new(c, b)?;
+            let taken = take_slices(b, p.v, p.dim, p.index)?;
+            one(if p.shape.is_empty() { b.reshape(taken, &[])? } else { taken })
+        },
+        &[
+            ok("f32[5,3], 0, i64[4]{0..5}"),
+            ok("bf16[5,3], -1, i32[2]{0..3}"),
+            ok("f32[5,3], 0, i64[]{0..5}"),
+            ok("f32[], 0, i64[1]{0..1}"),
+            ok("f32[5,0], 0, i64[2]{0..5}"),
+            err("f32[5], 0, i64[2,2]{0..5}", "Index is supposed to be"),
+            err("f32[5], 0, f32[2]", "int"),
+        ],
+    )
+    .variants(&["index_select.out"]),
+    OpDef::new(
+        "aten::index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+        |c, b| {
+            let (grad, sizes) = (c.tensor(b, "grad")?, c.sizes("self_sizes")?);
+            let p = Slices::over(c, b, b.full(Number::Int(0), b.dtype(grad), &sizes)?)?;
+            let grad = p.source(b, grad)?;
+            p.put(b, p.v, grad, Combiner::Add)
+        },
+        &[ok("f32[4,3], [5,3], 0, i64[4]{0..5}")],
+    ),
+    OpDef::new(
+        "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+        index_add,
+        &[
+            ok("f32[5,3], 0, i64[4]{0..5}, f32[4,3]"),
+            ok("bf16[2,5], 1, i64[4]{0..5}, bf16[2,4], alpha=2"),
+            ok("f32[], 0, i64[1]{0..1}, f32[1]"),
+            ok("f32[3], 0, i64[]{0..3}, f32[]"),
+            err("f32[5], 0, i64[2]{0..5}, f32[3]", "index_add"),
+        ],
+    )
+    .variants(&["index_add_", "index_add.out"]),
+    OpDef::new(
+        "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+        |c, b| {
+            let p = Slices::new(c, b)?;
+            let source = p.source(b, c.tensor(b, "source")?)?;
+            p.put(b, p.v, source, Combiner::Set)
+        },
+        &[ok("f32[5,3], 0, i64[1]{0..5}, f32[1,3]"), ok("f32[], 0, i64[1]{0..1}, f32[1]")],
+    )
+    .variants(&["index_copy_", "index_copy.out"]),
+    OpDef::new(
+        "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+        |c, b| {
+            let p = Slices::new(c, b)?;
+            let value = scalar_like(c, b, &c.scalar("value")?, p.v)?;
+            p.fill(b, value)
+        },
+        &[
+            ok("f32[5,3], 0, i64[2]{0..5}, 7"),
+            ok("i64[2,5], -1, i64[3]{-5..5}, 2"),
+            ok("f32[], 0, i64[1]{0..1}, 1.5"),
+            ok("f32[3], 0, i64[0]{0..1}, 1"),
+        ],
+    )
+    .variants(&["index_fill_.int_Scalar", "index_fill.int_Scalar_out"]),
+    OpDef::new(
+        "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+        |c, b| {
+            let (p, value) = (Slices::new(c, b)?, c.tensor(b, "value")?);
+            let rank = b.rank(value);
+            ensure!(
+                rank == 0,
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {rank} dimension(s)."
+            );
+            let value = b.convert(value, b.dtype(p.v))?;
+            p.fill(b, broadcast_to(b, value, &b.shape(p.v))?)
+        },
+        &[
+            ok("f32[5,3], 0, i64[2]{0..5}, f32[]"),
+            err("f32[5], 0, i64[2]{0..5}, f32[1]", "index_fill_ only supports a 0-dimensional value tensor"),
+        ],
+    )
+    .variants(&["index_fill_.int_Tensor", "index_fill.int_Tensor_out"]),
+    OpDef::new(
+        "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) \
+         -> Tensor",
+        |c, b| {
+            let p = Slices::new(c, b)?;
+            let source = p.source(b, c.tensor(b, "source")?)?;
+            let out = reduce_into(c, b, p.v, source, |v, x, how| p.combine(b, v, x, how))?;
+            one(b.reshape(out, &p.shape)?)
+        },
+        &[
+            ok("f32[5,3], 0, i64[7]{0..5}, f32[7,3], 'prod'"),
+            ok("f32[5,3], 1, i64[7]{0..3}, f32[5,7], 'mean', include_self=false"),
+            ok("f32[5,3], 0, i64[2]{0..5}, f32[2,3], 'amax'"),
+        ],
+    )
+    .variants(&["index_reduce_", "index_reduce.out"]),
+    OpDef::new(
+        "aten::nonzero(Tensor self) -> Tensor",
+        |_, _| Err(data_dependent("nonzero")),
+        &[err("f32[3]", "nonzero: the shape of its result depends on the data")],
+    )
+    .variants(&["nonzero.out"]),
+    OpDef::new(
+        "aten::argwhere(Tensor self) -> Tensor",
+        |_, _| Err(data_dependent("argwhere")),
+        &[err("f32[3]", "argwhere: the shape of its result depends on the data")],
+    ),
+    OpDef::new(
+        "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+        |_, _| Err(data_dependent("masked_select")),
+        &[err("f32[3], bool[3]", "masked_select: the shape of its result depends on the data")],
+    )
+    .variants(&["masked_select.out"]),
+];
+
+/// An op whose result has as many elements as the data says.
+pub(in super::super) fn data_dependent(what: &str) -> Error {
+    Error::unsupported(format!("{what}: the shape of its result depends on the data"))
+        .with_help("use a form whose result has a fixed shape, such as torch.where or torch.nonzero_static")
+}
+
+/// `self`, `dim` and a 1-d `index`; a 0-d `self` made 1-d.
+struct Slices {
+    v: ValueId,
+    dim: usize,
+    index: ValueId,
+    shape: Shape,
+}
+
+impl Slices {
+    fn new(c: &Call<'_>, b: &Builder) -> Result<Slices> {
+        Slices::over(c, b, c.tensor(b, "self")?)
+    }
+
+    fn over(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<Slices> {
+        let (shape, index) = (b.shape(v), c.tensor(b, "index")?);
+        let d = dim(c.int("dim")?, shape.len())?;
+        let name = c.schema.name.trim_start_matches("aten::").split('.').next().unwrap_or_default();
+        ensure!(b.rank(index) <= 1, "{name}(): Index is supposed to be a vector, but got dim: {}", b.rank(index));
+        let integers = matches!(b.dtype(index), DType::I32 | DType::I64);
+        ensure!(integers, "{name}(): Expected dtype int32/int64 for index, but got {}", b.dtype(index));
+        let v = if shape.is_empty() { b.reshape(v, &[1])? } else { v };
+        let n = b.ty(index)?.numel();
+        Ok(Slices { v, dim: d, index: b.reshape(index, &[n])?, shape })
+    }
+
+    /// `source` with the shape of the slices, in `self`'s element type.
+    fn source(&self, b: &Builder, source: ValueId) -> Result<ValueId> {
+        let mut wanted = b.shape(self.v);
+        wanted[self.dim] = b.ty(self.index)?.numel();
+        let given = b.shape(source);
+        let same = given == wanted || (given.len() <= 1 && wanted.len() == 1 && b.ty(source)?.numel() == wanted[0]);
+        ensure!(
+            same,
+            "index_add, index_copy and index_reduce: source has shape {given:?}, but the slices have {wanted:?}"
+        );
+        ensure!(
+            b.dtype(source) == b.dtype(self.v),
+            "self ({}) and source ({}) must have the same scalar type",
+            b.dtype(self.v),
+            b.dtype(source)
+        );
+        b.reshape(source, &wanted)
+    }
+
+    fn combine(&self, b: &Builder, v: ValueId, source: ValueId, how: Combiner) -> Result<ValueId> {
+        if b.shape(source).contains(&0) || b.shape(v).contains(&0) {
+            return Ok(v);
+        }
+        let index = b.convert(self.index, index_dtype(b.shape(v)[self.dim]))?;
+        put_points(b, v, &[index], &[self.dim], source, how)
+    }
+
+    fn put(&self, b: &Builder, v: ValueId, source: ValueId, how: Combiner) -> Result<Outs> {
+        one(b.reshape(self.combine(b, v, source, how)?, &self.shape)?)
+    }
+
+    /// `value`, of `self`'s shape, in every slice that `index` names. Which those are is a flag per slice.
+    fn fill(&self, b: &Builder, value: ValueId) -> Result<Outs> {
+        let shape = b.shape(self.v);
+        let (extent, n) = (shape[self.dim], b.ty(self.index)?.numel());
+        let index = wrap(b, b.convert(self.index, index_dtype(extent))?, extent)?;
+        let grid = [extent, n];
+        let each = b.iota(b.dtype(index), &grid, 0)?;
+        let hits = b.compare(Comparison::Eq, each, b.broadcast_in_dim(index, &grid, &[1])?)?;
+        let hit = b.reduce(hits, crate::Reducer::Or, &[1])?;
+        let hit = b.broadcast_in_dim(hit, &shape, &Dims::from_slice(&[self.dim]))?;
+        one(b.reshape(b.select(hit, value, self.v)?, &self.shape)?)
+    }
+}
+
+fn index_add(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let p = Slices::new(c, b)?;
+    let source = p.source(b, c.tensor(b, "source")?)?;
+    let alpha = c.scalar("alpha")?;
+    let source = match alpha.is_one() || b.dtype(source) == DType::Bool {
+        true => source,
+        false => b.multiply(source, scalar_like(c, b, &alpha, source)?)?,
+    };
+    p.put(b, p.v, source, Combiner::Add)
+}

@@ -1,0 +1,1 @@
+pub(super) static OPS: &[super::OpDef] = &[];

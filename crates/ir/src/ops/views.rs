@@ -1,5 +1,0 @@
-//! Views: other layouts over the same storage, and numbers read off a layout.
-
-use super::OpDef;
-
-pub(super) static OPS: &[OpDef] = &[];
