@@ -80,9 +80,8 @@ fn fit(param: &Param, ty: ParamType<'_>, value: SampleArg) -> Result<SampleArg> 
     let none_allowed = ty.optional || ty.base == "Generator";
     match (ty.list, value) {
         (_, SampleArg::None) if none_allowed => Ok(SampleArg::None),
-        (Some(len), SampleArg::List(items)) => {
-            let wrong = ty.base != "Tensor" && len.is_some_and(|n| n != items.len() && items.len() != 1);
-            ensure!(!wrong, "argument `{}` takes {} values", param.name, len.unwrap_or(0));
+        (Some(_), SampleArg::List(items)) => {
+            // The length in a schema only says what one number stands for.
             let element = ParamType { list: None, optional: ty.optional_elements, ..ty };
             items.into_iter().map(|i| fit(param, element, i)).collect::<Result<_>>().map(SampleArg::List)
         }
