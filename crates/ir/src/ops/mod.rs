@@ -48,6 +48,7 @@ mod regression_loss;
 mod rnn;
 mod rounding;
 mod softmax;
+mod scan;
 mod sort;
 mod upsample;
 mod views;
@@ -169,6 +170,10 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("index: embedding", index::embedding::OPS),
     ("join", join::OPS),
     ("logic", logic::OPS),
+    ("join: pad", join::pad::OPS),
+    ("join: pad by edges", join::pad::EDGE_OPS),
+    ("join: place", join::place::OPS),
+    ("join: repeat", join::repeat::OPS),
     ("loss", loss::OPS),
     ("matmul", matmul::OPS),
     ("normalization", normalization::OPS),
@@ -182,6 +187,11 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("rnn", rnn::OPS),
     ("rounding", rounding::OPS),
     ("softmax", softmax::OPS),
+    ("reduce: extremes", reduce::extremes::OPS),
+    ("reduce: moments", reduce::moments::OPS),
+    ("reduce: norms", reduce::norms::OPS),
+    ("rnn", rnn::OPS),
+    ("scan", scan::OPS),
     ("sort", sort::OPS),
     ("upsample", upsample::OPS),
     ("views", views::OPS),

@@ -137,12 +137,14 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
         transpose,
         &[ok("f32[2,3,4], 0, -1"), ok("f32[], 0, -1"), err("f32[2,3], 0, 2", "Dimension out of range")],
-    ),
+    )
+    .variants(&["transpose_"]),
     OpDef::view(
         "aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
         |c, l| only(layout::transpose(l, c.int("axis0")?, c.int("axis1")?)),
         &[ok("f32[2,3], 0, 1")],
-    ),
+    )
+    .variants(&["swapaxes_"]),
     OpDef::view("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose, &[ok("f32[2,3], 0, 1")]),
     OpDef::view(
         "aten::t(Tensor(a) self) -> Tensor(a)",
@@ -153,12 +155,14 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[]"),
             err("f32[2,3,4]", "t() expects a tensor with <= 2 dimensions, but self is 3D"),
         ],
-    ),
+    )
+    .variants(&["swapdims_"]),
     OpDef::view(
         "aten::numpy_T(Tensor(a) self) -> Tensor(a)",
         |_, l| only(Ok(layout::permute(l, &(0..l.sizes.len()).rev().collect::<Dims>()))),
         &[ok("f32[2,3]"), ok("f32[3]")],
-    ),
+    )
+    .variants(&["t_"]),
     OpDef::view(
         "aten::mT(Tensor(a) self) -> Tensor(a)",
         |_, l| {
@@ -219,12 +223,14 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::squeeze(Tensor(a) self) -> Tensor(a)",
         squeeze_all,
         &[ok("f32[1,3,1]"), ok("f32[]"), ok("f32[1,0]")],
-    ),
+    )
+    .variants(&["squeeze_"]),
     OpDef::view(
         "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
         squeeze_dims,
         &[ok("f32[1,3], 0"), ok("f32[1,3], -1"), ok("f32[], 0"), err("f32[2,3], 2", "Dimension out of range")],
-    ),
+    )
+    .variants(&["squeeze_.dim"]),
     OpDef::view(
         "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
         squeeze_dims,
@@ -233,12 +239,14 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[1,3], []"),
             err("f32[1,3], [0,0]", "dim 0 appears multiple times in the list of dims"),
         ],
-    ),
+    )
+    .variants(&["squeeze_.dims"]),
     OpDef::view(
         "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
         unsqueeze,
         &[ok("f32[3], 0"), ok("f32[3,2], -1"), ok("f32[], -1"), err("f32[2,3], 3", "Dimension out of range")],
-    ),
+    )
+    .variants(&["unsqueeze_"]),
     OpDef::view(
         "aten::atleast_1d(Tensor self) -> Tensor",
         |_, l| only(if l.sizes.is_empty() { layout::unsqueeze(l, 0) } else { Ok(l.clone()) }),
@@ -317,10 +325,12 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[12], [3,2], [4,1], 1"),
             ok("f32[3,4], [2,2], [1,1]"),
             ok("f32[6], [], []"),
+            err("f32[5], [4], [2]", "are out of bounds for storage of"),
             err("f32[5], [2], [2,1]", "mismatch in length of strides and shape"),
             err("f32[5], [2], [-1]", "as_strided: Negative strides are not supported at the moment"),
         ],
-    ),
+    )
+    .variants(&["as_strided_"]),
 ];
 
 fn only(l: Result<Layout>) -> Views {

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::view(
-        "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+        "aten::split.Tensor(Tensor(a) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
         split,
         &[
             ok("f32[5,2], 2"),
@@ -20,12 +20,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     ),
     OpDef::view(
-        "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+        "aten::split.sizes(Tensor(a) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
         |c, l| some(layout::split_with_sizes(l, c.int("dim")?, &c.ints("split_size")?)),
         &[ok("f32[5], [2,3]")],
     ),
     OpDef::view(
-        "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+        "aten::split_with_sizes(Tensor(a) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
         split_with_sizes,
         &[
             ok("f32[5], [2,0,3]"),
@@ -35,7 +35,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     ),
     OpDef::view(
-        "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+        "aten::chunk(Tensor(a) self, int chunks, int dim=0) -> Tensor(a)[]",
         chunk,
         &[
             ok("f32[5], 3"),
@@ -46,17 +46,17 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     ),
     OpDef::view(
-        "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
+        "aten::unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]",
         unbind,
         &[ok("f32[3,2]"), ok("f32[2,3], -1"), err("f32[]", "Dimension specified as 0 but tensor has no dimensions")],
     ),
     OpDef::view(
-        "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
+        "aten::tensor_split.sections(Tensor(a) self, SymInt sections, int dim=0) -> Tensor(a)[]",
         |c, l| some(layout::tensor_split_sections(l, c.int("dim")?, c.int("sections")?)),
         &[ok("f32[7], 3"), ok("f32[2,3], 5, -1"), err("f32[5], 0", "number of sections must be larger than 0, got 0")],
     ),
     OpDef::view(
-        "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
+        "aten::tensor_split.indices(Tensor(a) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
         |c, l| some(layout::tensor_split_indices(l, c.int("dim")?, &c.ints("indices")?)),
         &[ok("f32[7], [2,5]"), ok("f32[7], [-2,9]"), ok("f32[3], []")],
     ),

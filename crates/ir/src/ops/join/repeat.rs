@@ -1,0 +1,233 @@
+//! Repetition, reversal and rotation.
+
+use super::super::index::take_slices;
+use super::super::support::{dim, distinct_dims};
+use super::super::{Call, OpDef, Outs, err, ok, one};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::types::{Dims, Shape};
+use crate::{DType, ensure};
+
+pub(in super::super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor",
+        |c, b| {
+            let (v, repeats) = (c.tensor(b, "self")?, c.ints("repeats")?);
+            ensure!(
+                repeats.len() >= b.rank(v),
+                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            );
+            repeated(b, v, &repeats)
+        },
+        &[
+            ok("f32[2,3], [2,2]"),
+            ok("i64[3], [2,1,2]"),
+            ok("f32[], [3]"),
+            ok("f32[2], [0]"),
+            ok("f32[], []"),
+            err("f32[2,3], [2]", "Number of dimensions of repeat dims can not be smaller"),
+            err("f32[2,3], [2,-1]", "Trying to create tensor with negative dimension"),
+        ],
+    )
+    .variants(&["repeat.out"]),
+    OpDef::new(
+        "aten::tile(Tensor self, SymInt[] dims) -> Tensor",
+        |c, b| {
+            let (v, dims) = (c.tensor(b, "self")?, c.ints("dims")?);
+            let missing = b.rank(v).saturating_sub(dims.len());
+            let repeats: Vec<i64> = std::iter::repeat_n(1, missing).chain(dims).collect();
+            repeated(b, v, &repeats)
+        },
+        &[ok("f32[2,3], [2]"), ok("f32[3], [2,2]")],
+    ),
+    OpDef::new(
+        "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) \
+         -> Tensor",
+        repeat_interleave,
+        &[
+            ok("f32[2,3], 2"),
+            ok("f32[2,3], 3, 0"),
+            ok("f32[2,3], 2, -1"),
+            ok("f32[], 2"),
+            ok("f32[2], 0"),
+            err("f32[2], -1", "Repeats must be non-negative"),
+        ],
+    ),
+    OpDef::new(
+        "aten::flip(Tensor self, int[] dims) -> Tensor",
+        |c, b| {
+            let v = c.tensor(b, "self")?;
+            one(b.reverse(v, &distinct_dims(&c.ints("dims")?, b.rank(v))?)?)
+        },
+        &[
+            ok("f32[2,3], [0,-1]"),
+            ok("bool[4], [0]"),
+            ok("f32[2,3], []"),
+            err("f32[2,3], [0,0]", "dim 0 appears multiple times in the list of dims"),
+        ],
+    )
+    .variants(&["flip.out"]),
+    OpDef::new(
+        "aten::fliplr(Tensor self) -> Tensor",
+        |c, b| {
+            let v = c.tensor(b, "self")?;
+            ensure!(b.rank(v) >= 2, "Input must be >= 2-d.");
+            one(b.reverse(v, &[1])?)
+        },
+        &[ok("f32[2,3]"), err("f32[2]", "Input must be >= 2-d.")],
+    ),
+    OpDef::new(
+        "aten::flipud(Tensor self) -> Tensor",
+        |c, b| {
+            let v = c.tensor(b, "self")?;
+            ensure!(b.rank(v) >= 1, "Input must be >= 1-d.");
+            one(b.reverse(v, &[0])?)
+        },
+        &[ok("f32[2,3]"), err("f32[]", "Input must be >= 1-d.")],
+    ),
+    OpDef::new(
+        "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+        roll,
+        &[
+            ok("f32[2,3], [1], [1]"),
+            ok("f32[4,3], [-1,5], [0,-1]"),
+            ok("f32[2,3], [2]"),
+            ok("f32[0,3], [1], [0]"),
+            ok("f32[], [1]"),
+            err("f32[2,3], [1,2], [0]", "shifts and dimensions must align. shifts: 2, dims:1"),
+        ],
+    )
+    .variants(&["roll.out"]),
+    OpDef::new(
+        "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
+        rot90,
+        &[
+            ok("f32[2,3]"),
+            ok("f32[2,3], 2"),
+            ok("f32[2,3,4], -1, [0,-1]"),
+            ok("f32[2,3], 4"),
+            err("f32[2,3], 1, [0]", "expected total rotation dims == 2, but got dims = 1"),
+            err("f32[2,3], 1, [0,0]", "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0"),
+        ],
+    )
+    .variants(&["rot90.out"]),
+    OpDef::new(
+        "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) \
+         -> Tensor",
+        repeat_interleave_each,
+        &[
+            ok("f32[3,2], i64[3]{2,0,1}, 0, output_size=3"),
+            ok("f32[3], i64[1]{2}, output_size=6"),
+            err("f32[3], i64[3]", "repeat_interleave: the shape of its result depends on the data"),
+        ],
+    ),
+];
+
+/// `repeats` copies of `v` along each dimension; leading dimensions are added as needed.
+fn repeated(b: &Builder, v: ValueId, repeats: &[i64]) -> Result<Outs> {
+    let mut shape = b.shape(v);
+    let negative = repeats.iter().any(|&r| r < 0);
+    ensure!(!negative, "Trying to create tensor with negative dimension: repeats {repeats:?}");
+    while shape.len() < repeats.len() {
+        shape.insert(0, 1);
+    }
+    let counts = repeats.iter().map(|&r| r as usize);
+    let pairs: Shape = counts.clone().zip(&shape).flat_map(|(r, &s)| [r, s]).collect();
+    let result: Option<Shape> = counts.zip(&shape).map(|(r, &s)| r.checked_mul(s)).collect();
+    let Some(result) = result else { crate::invalid!("repeats {repeats:?} of {shape:?} overflow") };
+    let dims: Dims = (0..shape.len()).map(|d| 2 * d + 1).collect();
+    let spread = b.broadcast_in_dim(b.reshape(v, &shape)?, &pairs, &dims)?;
+    one(b.reshape(spread, &result)?)
+}
+
+fn repeat_interleave(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, repeats) = (c.tensor(b, "self")?, c.int("repeats")?);
+    ensure!(repeats >= 0, "Repeats must be non-negative");
+    let (v, d) = flattened_unless(c, b, v)?;
+    let mut shape = b.shape(v);
+    let mut spread = shape.clone();
+    spread.insert(d + 1, repeats as usize);
+    shape[d] = shape[d].saturating_mul(repeats as usize);
+    let dims: Dims = (0..spread.len()).filter(|&i| i != d + 1).collect();
+    one(b.reshape(b.broadcast_in_dim(v, &spread, &dims)?, &shape)?)
+}
+
+/// `v` with the dimension `dim`, or flat with dimension 0 if that is `None`.
+fn flattened_unless(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<(ValueId, usize)> {
+    let rank = b.rank(v);
+    match c.optional_int("dim")? {
+        Some(d) if rank > 0 => Ok((v, dim(d, rank)?)),
+        _ => Ok((b.reshape(v, &[b.ty(v)?.numel()])?, 0)),
+    }
+}
+
+/// With the size of the result given, element `i` of it is the one whose run of repeats covers `i`.
+fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let Some(size) = c.optional_int("output_size")? else {
+        return Err(super::super::index::slices::data_dependent("repeat_interleave").with_help("give output_size"));
+    };
+    let (v, d) = flattened_unless(c, b, c.tensor(b, "self")?)?;
+    let (repeats, n) = (c.tensor(b, "repeats")?, b.shape(v)[d]);
+    let count = b.ty(repeats)?.numel();
+    ensure!(b.rank(repeats) <= 1, "repeat_interleave only accept 0D or 1D vector as repeat");
+    ensure!(count == n || count == 1, "repeats must have the same size as input along dim");
+    ensure!(size >= 0, "output_size {size} is negative");
+    let size = size as usize;
+    let repeats = b.convert(b.reshape(repeats, &[count])?, DType::I64)?;
+    let repeats = b.broadcast_in_dim(repeats, &[n], &[0])?;
+    let ends = super::super::scan::cumulative_sum(b, repeats, 0)?;
+    // The number of runs that end at or before each place.
+    let grid = [size, n];
+    let place = b.iota(DType::I64, &grid, 0)?;
+    let ended = b.compare(crate::Comparison::Ge, place, b.broadcast_in_dim(ends, &grid, &[1])?)?;
+    let index = b.reduce(b.convert(ended, DType::I64)?, crate::Reducer::Add, &[1])?;
+    one(take_slices(b, v, d, index)?)
+}
+
+fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, shifts, dims) = (c.tensor(b, "self")?, c.ints("shifts")?, c.ints("dims")?);
+    let flat = dims.is_empty() && shifts.len() == 1;
+    ensure!(
+        flat || shifts.len() == dims.len(),
+        "shifts and dimensions must align. shifts: {}, dims:{}",
+        shifts.len(),
+        dims.len()
+    );
+    let (t, shape) = (b.ty(v)?, b.shape(v));
+    if flat {
+        let line = roll_one(b, b.reshape(v, &[t.numel()])?, 0, shifts[0])?;
+        return one(b.reshape(line, &shape)?);
+    }
+    let rolled = shifts.iter().zip(&dims).try_fold(v, |v, (&s, &d)| roll_one(b, v, dim(d, shape.len())?, s))?;
+    one(rolled)
+}
+
+fn roll_one(b: &Builder, v: ValueId, d: usize, shift: i64) -> Result<ValueId> {
+    let n = b.shape(v).get(d).copied().unwrap_or(1);
+    if n <= 1 {
+        return Ok(v);
+    }
+    let at = n - shift.rem_euclid(n as i64) as usize;
+    if at == n {
+        return Ok(v);
+    }
+    b.concatenate(&[b.slice_dim(v, d, at, n, 1)?, b.slice_dim(v, d, 0, at, 1)?], d)
+}
+
+fn rot90(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, k, dims) = (c.tensor(b, "self")?, c.int("k")?, c.ints("dims")?);
+    let rank = b.rank(v);
+    ensure!(dims.len() == 2, "expected total rotation dims == 2, but got dims = {}", dims.len());
+    ensure!(rank >= 2, "expected total dims >= 2, but got total dims = {rank}");
+    let (p, q) = (dim(dims[0], rank)?, dim(dims[1], rank)?);
+    ensure!(p != q, "expected rotation dims to be different, but got dim0 = {} and dim1 = {}", dims[0], dims[1]);
+    let mut swapped: Dims = (0..rank).collect();
+    swapped.swap(p, q);
+    one(match k.rem_euclid(4) {
+        0 => v,
+        1 => b.transpose(b.reverse(v, &[q])?, &swapped)?,
+        2 => b.reverse(v, &[p, q])?,
+        _ => b.transpose(b.reverse(v, &[p])?, &swapped)?,
+    })
+}

@@ -1,5 +1,0 @@
-//! Reductions and scans.
-
-use super::OpDef;
-
-pub(super) static OPS: &[OpDef] = &[];

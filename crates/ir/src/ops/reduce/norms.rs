@@ -1,0 +1,230 @@
+//! Norms, distances and the logarithm of a sum of exponentials.
+
+use super::super::support::{broadcast_to, common_shape, promote_types, to_float, torch_name};
+use super::super::{Call, OpDef, Outs, err, many, ok, one};
+use super::{Over, sum_as};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::op::{Binary, Comparison, Reducer, Unary};
+use crate::types::Dims;
+use crate::{DType, ensure, invalid};
+
+pub(in super::super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, \
+         ScalarType? dtype=None) -> Tensor",
+        |c, b| {
+            let (over, dtype) = (Over::dims(c, b)?, c.optional_dtype("dtype")?);
+            check_dtype(b.dtype(over.v), dtype)?;
+            one(vector_norm(b, &over, c.float("ord")?, dtype)?)
+        },
+        &[
+            ok("f32[2,3]"),
+            ok("f32[2,3], 1, [1], true"),
+            ok("bf16[40], 2"),
+            ok("f32[4], inf"),
+            ok("f32[4], -inf"),
+            ok("f32[4]{0,1,2}, 0"),
+            ok("f32[4], 3"),
+            ok("f32[4]{1..2}, -1.5"),
+            ok("c64[3]"),
+            ok("f32[], 2"),
+            ok("f32[0], 2"),
+            ok("f16[3], dtype=f32"),
+            ok("f32[3]{1,nan,2}, inf"),
+            err("i64[3]", "linalg.vector_norm: Expected a floating point or complex tensor as input. Got Long"),
+            err("f32[0], inf", "linalg.vector_norm cannot compute the inf norm on an empty tensor"),
+            err("f32[0], -1", "linalg.vector_norm cannot compute the -1 norm on an empty tensor"),
+            err("f32[0,2], inf, [0]", "linalg.vector_norm cannot compute the inf norm on the dimension 0"),
+        ],
+    )
+    .variants(&["linalg_vector_norm.out"]),
+    OpDef::new(
+        "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
+        |c, b| norm(c, b, &Over::everything(c, b)?),
+        &[ok("f32[2,3]"), ok("f32[3], 1"), err("i64[3]", "norm(): input dtype should be either floating point or complex.")],
+    )
+    .variants(&["norm.Scalar_out"]),
+    OpDef::new(
+        "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+        |c, b| norm(c, b, &Over::dims(c, b)?),
+        &[ok("f32[2,3], none, [1]"), ok("f32[2,3], 3, [0], true"), ok("f32[2,3], 2, []")],
+    )
+    .variants(&["norm.out"]),
+    OpDef::new(
+        "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+        |c, b| norm(c, b, &Over::dims(c, b)?),
+        &[ok("f16[2,3], 2, [0], false, dtype=f32")],
+    )
+    .variants(&["norm.dtype_out"]),
+    OpDef::new(
+        "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
+        |c, b| norm(c, b, &Over::everything(c, b)?),
+        &[ok("f16[2,3], 2, dtype=f32")],
+    )
+    .variants(&["norm.ScalarOpt_dtype_out"]),
+    OpDef::new(
+        "aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
+        foreach_norm,
+        &[ok("[f16[2], f32[2,3], f32[0]]"), ok("[f32[2], f32[3]], 1")],
+    ),
+    OpDef::new(
+        "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
+        dist,
+        &[
+            ok("f32[2], f32[2,1]"),
+            ok("f32[3], f64[3], 1"),
+            err("i64[2], i64[2]", "norm(): input dtype should be either floating point or complex."),
+        ],
+    )
+    .variants(&["dist.out"]),
+    OpDef::new(
+        "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+        logsumexp,
+        &[
+            ok("f32[2,3], [1]"),
+            ok("bf16[2,3], [0,1], true"),
+            ok("i64[3], [0]"),
+            ok("f32[0], [0]"),
+            ok("f32[2,2]{-inf,-inf,inf,1}, [1]"),
+            ok("f32[], [0]"),
+        ],
+    )
+    .variants(&["logsumexp.out"]),
+];
+
+fn check_dtype(from: DType, to: Option<DType>) -> Result<()> {
+    ensure!(
+        from.is_float() || from.is_complex(),
+        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+        torch_name(from)
+    );
+    let Some(to) = to else { return Ok(()) };
+    ensure!(
+        from.is_complex() == to.is_complex(),
+        "linalg.vector_norm: dtype should be {0} for {0} inputs, but got {1}",
+        if from.is_complex() { "complex" } else { "real" },
+        torch_name(to)
+    );
+    ensure!(
+        promote_types(from, to) == to,
+        "linalg.vector_norm: the dtype of the input ({}) should be convertible without narrowing to the specified dtype \
+         ({})",
+        torch_name(from),
+        torch_name(to)
+    );
+    Ok(())
+}
+
+/// The `ord`-norm of `over.v`, computed in `dtype` (its own type if `None`) and at least in `f32`.
+fn vector_norm(b: &Builder, over: &Over, ord: f64, dtype: Option<DType>) -> Result<ValueId> {
+    let shape = b.shape(over.v);
+    if ord < 0.0 || ord == f64::INFINITY {
+        has_elements(&shape, &over.dims, ord)?;
+    }
+    let dtype = dtype.unwrap_or(b.dtype(over.v));
+    let v = b.convert(b.convert(over.v, dtype)?, dtype.accumulator())?;
+    let size = over.with(b.unary(Unary::Abs, v)?);
+    let norm = if ord == f64::INFINITY {
+        size.reduce(b, Reducer::Maximum)?
+    } else if ord == f64::NEG_INFINITY {
+        size.reduce(b, Reducer::Minimum)?
+    } else {
+        finite_norm(b, &size, ord)?
+    };
+    b.convert(norm, dtype.real())
+}
+
+/// Refuses a norm without identity where there is nothing to take it of.
+fn has_elements(shape: &[usize], dims: &[usize], ord: f64) -> Result<()> {
+    let Some(d) = dims.iter().find(|&&d| shape[d] == 0) else { return Ok(()) };
+    let where_ = match dims.len() == shape.len() {
+        true => "an empty tensor because".to_owned(),
+        false => format!("the dimension {d} because this dimension is empty and"),
+    };
+    invalid!("linalg.vector_norm cannot compute the {ord} norm on {where_} the operation does not have an identity")
+}
+
+fn finite_norm(b: &Builder, size: &Over, ord: f64) -> Result<ValueId> {
+    let dtype = b.dtype(size.v);
+    let sum = |v| sum_as(b, &size.with(v), dtype);
+    if ord == 0.0 {
+        let zero = b.full_like(size.v, Number::Int(0))?;
+        return sum(b.convert(b.compare(Comparison::Ne, size.v, zero)?, dtype)?);
+    }
+    if ord == 1.0 {
+        return sum(size.v);
+    }
+    if ord == 2.0 {
+        return b.unary(Unary::Sqrt, sum(b.multiply(size.v, size.v)?)?);
+    }
+    let power = |v: ValueId, p: f64| b.binary(Binary::Power, v, b.full_like(v, Number::Float(p))?);
+    power(sum(power(size.v, ord)?)?, 1.0 / ord)
+}
+
+fn norm(c: &Call<'_>, b: &Builder, over: &Over) -> Result<Outs> {
+    let given = c.schema.position("dtype").is_some();
+    let dtype = if given { c.optional_dtype("dtype")? } else { None };
+    one(norm_of(b, over, c.optional_float("p")?.unwrap_or(2.0), dtype)?)
+}
+
+fn norm_of(b: &Builder, over: &Over, p: f64, dtype: Option<DType>) -> Result<ValueId> {
+    let from = b.dtype(over.v);
+    ensure!(
+        from.is_float() || from.is_complex(),
+        "norm(): input dtype should be either floating point or complex. Got {} instead.",
+        torch_name(from)
+    );
+    vector_norm(b, over, p, dtype)
+}
+
+fn foreach_norm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (ord, dtype) = (c.float("ord")?, c.optional_dtype("dtype")?);
+    let norm = |v: ValueId| {
+        let over = Over { v, dims: (0..b.rank(v)).collect::<Dims>(), keep: false };
+        check_dtype(b.dtype(v), dtype)?;
+        // Here an empty tensor has the infinity norm 0.
+        if b.ty(v)?.numel() == 0 && ord == f64::INFINITY {
+            return b.full(Number::Int(0), dtype.unwrap_or(b.dtype(v)).real(), &[]);
+        }
+        vector_norm(b, &over, ord, dtype)
+    };
+    many(c.tensors(b, "self")?.into_iter().map(norm).collect::<Result<Vec<_>>>()?)
+}
+
+fn dist(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (x, y) = (c.tensor(b, "self")?, c.tensor(b, "other")?);
+    let dtype = promote_types(b.dtype(x), b.dtype(y));
+    let shape = common_shape(b, &[x.into(), y.into()])?;
+    let whole = dtype.is_int() || dtype == DType::Bool;
+    let wide = |v| broadcast_to(b, b.convert(v, if whole { DType::F32 } else { dtype })?, &shape);
+    let apart = b.subtract(wide(x)?, wide(y)?)?;
+    ensure!(
+        !whole,
+        "norm(): input dtype should be either floating point or complex. Got {} instead.",
+        torch_name(dtype)
+    );
+    let over = Over { v: apart, dims: (0..shape.len()).collect(), keep: false };
+    if b.ty(apart)?.numel() == 0 {
+        return one(b.full(Number::Int(0), dtype.real(), &[])?);
+    }
+    one(norm_of(b, &over, c.float("p")?, None)?)
+}
+
+/// The greatest element goes out of the exponentials; an infinite one stays in.
+fn logsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let over = Over::dims(c, b)?;
+    let dtype = to_float(c, b.dtype(over.v));
+    let wide = over.with(b.convert(b.convert(over.v, dtype)?, dtype.accumulator())?);
+    ensure!(!dtype.is_complex(), "logsumexp of complex numbers has no lowering");
+    let max = b.reduce(wide.v, Reducer::Maximum, &wide.dims)?;
+    let infinite =
+        b.compare(Comparison::Eq, b.unary(Unary::Abs, max)?, b.full_like(max, Number::Float(f64::INFINITY))?)?;
+    let max = b.select(infinite, b.full_like(max, Number::Int(0))?, max)?;
+    let shifted = b.subtract(wide.v, wide.spread(b, max)?)?;
+    let sum = b.reduce(b.unary(Unary::Exponential, shifted)?, Reducer::Add, &wide.dims)?;
+    let log = b.add(b.unary(Unary::Log, sum)?, max)?;
+    one(b.convert(wide.kept(b, log)?, dtype)?)
+}

@@ -1,0 +1,200 @@
+//! Running sums, products and extremes along a dimension.
+//!
+//! A scan over `n` elements takes `log2 n` rounds: in round `k` each element combines with the one `2^k` before it. Every
+//! round is elementwise over shifted copies, which CPUs and TPUs run well; XLA's windowed form costs `n^2` on a CPU.
+
+use super::index::index_dtype;
+use super::index::scatter::{greatest, least};
+use super::reduce::sum_dtype;
+use super::support::{dim, not_implemented};
+use super::{Call, OpDef, Outs, err, many, ok, one};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::op::{Binary, Comparison, Unary};
+use crate::{DType, ensure};
+
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+        |c, b| accumulated(c, b, Binary::Add, Number::Int(0)),
+        &[
+            ok("f32[2,9], 1"),
+            ok("bf16[7,2], 0"),
+            ok("i32[5], -1"),
+            ok("bool[5], 0"),
+            ok("i64[5], 0, dtype=f32"),
+            ok("f32[], 0"),
+            ok("f32[2,0], 1"),
+            ok("f32[5]{1,inf,-inf,2}, 0"),
+            err("f32[3], 1", "Dimension out of range"),
+        ],
+    )
+    .variants(&["cumsum_", "cumsum.out"]),
+    OpDef::new(
+        "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+        |c, b| accumulated(c, b, Binary::Multiply, Number::Int(1)),
+        &[ok("f32[2,9], 1"), ok("i32[5], 0"), ok("f32[5]{1,2,nan}, 0")],
+    )
+    .variants(&["cumprod_", "cumprod.out"]),
+    OpDef::new(
+        "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+        |c, b| extremes(c, b, Comparison::Ge),
+        &[
+            ok("f32[2,9], 1"),
+            ok("i64[7]{0..3}, 0"),
+            ok("bool[5], 0"),
+            ok("f32[], 0"),
+            ok("f32[0], 0"),
+            ok("f32[6]{1,nan,2,nan,3}, 0"),
+            ok("f32[4]{-inf,-inf,0}, 0"),
+        ],
+    )
+    .variants(&["cummax.out"]),
+    OpDef::new(
+        "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+        |c, b| extremes(c, b, Comparison::Le),
+        &[ok("f32[2,9], 1"), ok("i64[7]{0..3}, 0"), ok("f32[6]{1,nan,2,nan,3}, 0")],
+    )
+    .variants(&["cummin.out"]),
+    OpDef::new(
+        "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
+        logcumsumexp,
+        &[
+            ok("f32[2,9], 1"),
+            ok("f32[5]{-inf,1,inf,2}, 0"),
+            ok("f32[4]{-inf,-inf,nan,1}, 0"),
+            ok("f32[], 0"),
+            err("i64[3], 0", "\"logcumsumexp_out_cpu\" not implemented for 'Long'"),
+        ],
+    )
+    .variants(&["logcumsumexp.out"]),
+    OpDef::new("aten::_logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp, &[ok("f32[2,9], 1")])
+        .variants(&["_logcumsumexp.out"]),
+    OpDef::new(
+        "aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+        diff,
+        &[
+            ok("f32[2,5]"),
+            ok("bool[4]"),
+            ok("i64[5,2], 2, 0"),
+            ok("f32[3], 7"),
+            ok("f32[2,3], 1, -1, f32[2,1], f32[2,2]"),
+            err("f32[]", "diff expects input to be at least one-dimensional"),
+        ],
+    )
+    .variants(&["diff.out"]),
+];
+
+/// Combines each element of all `values` with those before it along `d`, by an associative `combine(earlier, later)` with
+/// the `identities`.
+fn scan<const N: usize>(
+    b: &Builder,
+    mut values: [ValueId; N],
+    d: usize,
+    identities: [Number; N],
+    combine: impl Fn([ValueId; N], [ValueId; N]) -> Result<[ValueId; N]>,
+) -> Result<[ValueId; N]> {
+    let shape = b.shape(values[0]);
+    let n = shape.get(d).copied().unwrap_or(1);
+    let mut reach = 1;
+    while reach < n {
+        let mut earlier = values;
+        for (v, identity) in earlier.iter_mut().zip(identities) {
+            *v = shifted(b, *v, d, reach, identity)?;
+        }
+        values = combine(earlier, values)?;
+        reach *= 2;
+    }
+    Ok(values)
+}
+
+/// `v` moved `by` places towards the end of `d`; `fill` moves in.
+fn shifted(b: &Builder, v: ValueId, d: usize, by: usize, fill: Number) -> Result<ValueId> {
+    let rank = b.rank(v);
+    let at = |n: i64| (0..rank).map(|i| if i == d { n } else { 0 }).collect::<Vec<i64>>();
+    let fill = b.scalar(fill, b.dtype(v))?;
+    b.pad(v, fill, &at(by as i64), &at(-(by as i64)), &vec![0; rank])
+}
+
+/// The running sum of `v` along `d`, in its own type.
+pub(super) fn cumulative_sum(b: &Builder, v: ValueId, d: usize) -> Result<ValueId> {
+    scan(b, [v], d, [Number::Int(0)], |[x], [y]| Ok([b.add(x, y)?])).map(|[v]| v)
+}
+
+fn accumulated(c: &Call<'_>, b: &Builder, op: Binary, identity: Number) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    let d = dim(c.int("dim")?, b.rank(v))?;
+    let dtype = sum_dtype(c, b.dtype(v))?;
+    ensure!(dtype != DType::Bool, "a running sum or product of bool has no lowering; ask for an integer dtype");
+    let wide = b.convert(b.convert(v, dtype)?, dtype.accumulator())?;
+    let [out] = scan(b, [wide], d, [identity], |[x], [y]| Ok([b.binary(op, x, y)?]))?;
+    one(b.convert(out, dtype)?)
+}
+
+/// The later of equals counts, and every NaN from the first on.
+fn extremes(c: &Call<'_>, b: &Builder, better: Comparison) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    let (shape, dtype) = (b.shape(v), b.dtype(v));
+    let d = dim(c.int("dim")?, shape.len())?;
+    if dtype.is_complex() {
+        return not_implemented("cummax_cummin_helper_cpu", dtype);
+    }
+    if shape.is_empty() {
+        return many([v, b.full(Number::Int(0), DType::I64, &[])?]);
+    }
+    let worst = if better == Comparison::Ge { least(dtype) } else { greatest(dtype) };
+    let places = b.iota(index_dtype(shape[d]), &shape, d)?;
+    let nan = |v| b.compare(Comparison::Ne, v, v);
+    let combine = |[x, i]: [ValueId; 2], [y, j]: [ValueId; 2]| {
+        let ordered = b.binary(Binary::And, b.unary(Unary::Not, nan(x)?)?, b.compare(better, y, x)?)?;
+        let later = b.binary(Binary::Or, nan(y)?, ordered)?;
+        Ok([b.select(later, y, x)?, b.select(later, j, i)?])
+    };
+    let [values, indices] = scan(b, [v, places], d, [worst, Number::Int(0)], combine)?;
+    many([values, b.convert(indices, DType::I64)?])
+}
+
+fn logcumsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    let (d, dtype) = (dim(c.int("dim")?, b.rank(v))?, b.dtype(v));
+    if !dtype.is_float() {
+        return not_implemented("logcumsumexp_out_cpu", dtype);
+    }
+    let wide = b.convert(v, dtype.accumulator())?;
+    let combine = |[x]: [ValueId; 1], [y]: [ValueId; 1]| Ok([log_add_exp(b, x, y)?]);
+    let [out] = scan(b, [wide], d, [Number::Float(f64::NEG_INFINITY)], combine)?;
+    one(b.convert(out, dtype)?)
+}
+
+/// `log(exp(x) + exp(y))`; two equal infinities give themselves.
+fn log_add_exp(b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
+    let (low, high) = (b.minimum(x, y)?, b.maximum(x, y)?);
+    let grown = b.unary(Unary::LogPlusOne, b.unary(Unary::Exponential, b.subtract(low, high)?)?)?;
+    let same = b.compare(Comparison::Eq, low, high)?;
+    let infinite =
+        b.compare(Comparison::Eq, b.unary(Unary::Abs, high)?, b.full_like(high, Number::Float(f64::INFINITY))?)?;
+    b.select(b.binary(Binary::And, same, infinite)?, high, b.add(grown, high)?)
+}
+
+fn diff(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let mut v = c.tensor(b, "self")?;
+    let rank = b.rank(v);
+    ensure!(rank >= 1, "diff expects input to be at least one-dimensional");
+    let (n, d) = (c.int("n")?, dim(c.int("dim")?, rank)?);
+    ensure!(n >= 0, "order must be non-negative but got {n}");
+    let (before, after) = (c.optional_tensor(b, "prepend")?, c.optional_tensor(b, "append")?);
+    if before.is_some() || after.is_some() {
+        let parts: Vec<ValueId> = before.into_iter().chain([v]).chain(after).collect();
+        let same = parts.iter().all(|&p| b.dtype(p) == b.dtype(v) && b.rank(p) == rank);
+        ensure!(same, "diff expects prepend or append to be of the input's dtype and number of dimensions");
+        v = b.concatenate(&parts, d)?;
+    }
+    let op = if b.dtype(v) == DType::Bool { Binary::Xor } else { Binary::Subtract };
+    for _ in 0..n.min(b.shape(v)[d] as i64) {
+        let extent = b.shape(v)[d];
+        v = b.binary(op, b.slice_dim(v, d, 1, extent, 1)?, b.slice_dim(v, d, 0, extent - 1, 1)?)?;
+    }
+    one(v)
+}
