@@ -76,7 +76,7 @@ fn random_view(r: &mut Random, v: &Layout, places: usize) -> Layout {
             (v.sizes[dim], v.strides[dim]) = (1 + r.below(3), 0);
         }
         5 if rank > 0 && rank < 6 => {
-            let parts: Vec<usize> = (1..=v.sizes[dim]).filter(|p| v.sizes[dim] % p == 0).collect();
+            let parts: Vec<usize> = (1..=v.sizes[dim]).filter(|p| v.sizes[dim].is_multiple_of(*p)).collect();
             if let Some(&outer) = parts.get(r.below(parts.len())) {
                 let inner = v.sizes[dim] / outer;
                 v.sizes[dim] = outer;

@@ -47,8 +47,8 @@ mod reduce;
 mod regression_loss;
 mod rnn;
 mod rounding;
-mod softmax;
 mod scan;
+mod softmax;
 mod sort;
 mod upsample;
 mod views;
@@ -161,43 +161,42 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("creation", creation::OPS),
     ("distance", distance::OPS),
     ("division", division::OPS),
+    ("edge_pad", join::pad::EDGE_OPS),
     ("einsum", einsum::OPS),
+    ("embedding", index::embedding::OPS),
+    ("extremes", reduce::extremes::OPS),
     ("foreach", foreach::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
-    ("index: scatter", index::scatter::OPS),
-    ("index: slices", index::slices::OPS),
-    ("index: embedding", index::embedding::OPS),
+    ("index_slices", index::slices::OPS),
     ("join", join::OPS),
     ("logic", logic::OPS),
-    ("join: pad", join::pad::OPS),
-    ("join: pad by edges", join::pad::EDGE_OPS),
-    ("join: place", join::place::OPS),
-    ("join: repeat", join::repeat::OPS),
     ("loss", loss::OPS),
     ("matmul", matmul::OPS),
+    ("moments", reduce::moments::OPS),
     ("normalization", normalization::OPS),
+    ("norms", reduce::norms::OPS),
+    ("pad", join::pad::OPS),
     ("patches", patches::OPS),
+    ("place", join::place::OPS),
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
     ("power", power::OPS),
     ("random", random::OPS),
     ("reduce", reduce::OPS),
     ("regression_loss", regression_loss::OPS),
+    ("repeat", join::repeat::OPS),
     ("rnn", rnn::OPS),
     ("rounding", rounding::OPS),
-    ("softmax", softmax::OPS),
-    ("reduce: extremes", reduce::extremes::OPS),
-    ("reduce: moments", reduce::moments::OPS),
-    ("reduce: norms", reduce::norms::OPS),
-    ("rnn", rnn::OPS),
     ("scan", scan::OPS),
+    ("scatter", index::scatter::OPS),
+    ("sizes", views::numbers::OPS),
+    ("softmax", softmax::OPS),
     ("sort", sort::OPS),
+    ("splits", views::split::OPS),
     ("upsample", upsample::OPS),
+    ("view_copies", views::copies::OPS),
     ("views", views::OPS),
-    ("views: splits", views::split::OPS),
-    ("views: copies", views::copies::OPS),
-    ("views: numbers", views::numbers::OPS),
 ];
 
 static TABLE: LazyLock<FxHashMap<String, Entry>> = LazyLock::new(|| {
