@@ -1,19 +1,46 @@
 //! Data for the tensors of samples: the same on every machine and in every run.
 
 use super::parse::{SampleArg, SampleTensor, Values};
+use crate::alias::Layout;
 use crate::dtype::{Category, DType};
 use crate::literal::{Literal, Number};
+use crate::types::TensorType;
+use rustc_hash::FxHashMap;
 
 /// Values that hide where a formula forgot them.
 const SPECIAL: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0];
 
 /// Data for each tensor of `args` in order: row-major in the tensor's own extents, whatever its strides. Without a
-/// range floats fall into -3..3, signed integers into -8..8, unsigned ones into 0..16, with zeros among them. With
-/// `special`, floats without a range or list of values hold NaN, infinities and `-0` too.
+/// range floats fall into -3..3, signed integers into -8..8, unsigned ones into 0..16, with zeros among the
+/// real ones. With `special`, real floats without a range or list of values hold NaN, infinities and `-0` too.
 pub fn literals(args: &[Option<SampleArg>], seed: u64, special: bool) -> Vec<Literal> {
     let tensors = super::call::tensors(args);
     let data = |(i, t): (usize, &&SampleTensor)| literal(t, seed.wrapping_add(i as u64), special);
     tensors.iter().enumerate().map(data).collect()
+}
+
+/// What `view` shows of the storage in which `of` lays out `data`; `None` if it looks at a place that holds nothing.
+pub fn view(of: &Layout, data: &Literal, view: &Layout) -> Option<Literal> {
+    let size = data.ty.dtype.size();
+    let bytes = data.dense_bytes();
+    let elements: FxHashMap<usize, &[u8]> = places(of).zip(bytes.chunks(size)).collect();
+    let shown = places(view).map(|place| elements.get(&place).copied());
+    let bytes: Vec<u8> = shown.collect::<Option<Vec<&[u8]>>>()?.concat();
+    let ty = TensorType { dtype: data.ty.dtype, shape: view.sizes.clone() };
+    Some(Literal { ty, bytes: bytes.into() })
+}
+
+/// Positions in the storage, in row-major order of the elements.
+fn places(layout: &Layout) -> impl Iterator<Item = usize> {
+    let n: usize = layout.sizes.iter().product();
+    (0..n).map(|linear| {
+        let (mut rest, mut place) = (linear, layout.offset);
+        for (size, stride) in layout.sizes.iter().zip(&layout.strides).rev() {
+            place += rest % size * stride;
+            rest /= size;
+        }
+        place
+    })
 }
 
 fn literal(t: &SampleTensor, seed: u64, special: bool) -> Literal {
@@ -31,6 +58,8 @@ fn number(t: &SampleTensor, i: usize, random: &mut SplitMix, special: bool) -> N
         Values::Any if dtype == DType::Bool => Number::Bool(random.next() & 1 == 1),
         Values::Any if dtype.is_unsigned() => between(0.0, 16.0, dtype, random),
         Values::Any if dtype.is_int() => between(-8.0, 8.0, dtype, random),
+        // A complex zero or infinity is an argument about conventions.
+        Values::Any if dtype.is_complex() => between(-3.0, 3.0, dtype, random),
         Values::Any => ordinary(dtype, random, special),
     }
 }
@@ -97,6 +126,18 @@ mod tests {
         let special = floats(&data("f32[200]", true));
         assert!(special.iter().any(|x| x.is_nan()) && special.iter().any(|x| x.is_infinite()));
         assert_eq!(floats(&data("f32[3]{1,2}", true)), [1.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn views_look_into_the_storage() {
+        let rows = data("i64[2,3]{0,1,2,3,4,5}", false);
+        let of = Layout::contiguous(rows.ty.shape.clone());
+        let shown = |sizes: &[usize], strides: &[usize], offset| {
+            view(&of, &rows, &Layout { sizes: sizes.into(), strides: strides.into(), offset })
+        };
+        assert_eq!(shown(&[3], &[1], 3).unwrap().bytes[..], Literal::i64s(&[3, 4, 5]).bytes[..]);
+        assert_eq!(shown(&[2, 2], &[0, 3], 1).unwrap().bytes[..], Literal::i64s(&[1, 4, 1, 4]).bytes[..]);
+        assert_eq!(shown(&[2], &[6], 0), None);
     }
 
     #[test]

@@ -1,0 +1,211 @@
+"""Every sample of the op table, computed by the reference evaluator, against PyTorch on the CPU.
+
+The samples come from `cargo run -p torchtpu-ir --example samples`; `TORCHTPU_SAMPLES` names a binary to run instead.
+"""
+
+import base64
+import contextlib
+import functools
+import importlib
+import json
+import math
+import os
+import pathlib
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+DTYPES = {
+    "bool": torch.bool,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
+    "f8e4m3fn": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
+}
+
+# Modules that register operators outside torch, or outside what `import torch` loads.
+for module in ("torch._inductor.inductor_prims", "transformers.integrations.moe"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(module)
+
+# Results of which only type and shape are compared, with the reason.
+UNSPECIFIED = {
+    "aten::empty.memory_format": "holds whatever was in memory",
+    "aten::empty_like.default": "holds whatever was in memory",
+    "aten::empty_permuted.default": "holds whatever was in memory",
+    "aten::empty_strided.default": "holds whatever was in memory",
+    "aten::new_empty.default": "holds whatever was in memory",
+    "aten::new_empty_strided.default": "holds whatever was in memory",
+}
+
+# Ops not called with NaN, infinity and -0, by a part of their name, with the reason.
+NOT_SPECIAL = {
+    "conv": "PyTorch's kernels multiply infinities with the zeros of padding, or do not, as the shape has it",
+    "_norm": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
+}
+
+
+@functools.cache
+def samples(special: bool) -> list[dict[str, Any]]:
+    """The table's samples, evaluated; `special` mixes NaN, infinities and -0 into their data."""
+    binary = os.environ.get("TORCHTPU_SAMPLES")
+    build = ["cargo", "run", "-q", "-p", "torchtpu-ir", "--example", "samples", "--"]
+    command = [binary] if binary else build
+    flags = ["--special"] if special else []
+    done = subprocess.run(command + flags, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def name(sample: dict[str, Any]) -> str:
+    return f"{sample['op']}({sample['text']})"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    wanted = {"sample": False, "special_sample": True}
+    for fixture in wanted.keys() & set(metafunc.fixturenames):
+        rows = samples(wanted[fixture])
+        metafunc.parametrize(fixture, rows, ids=[name(row) for row in rows])
+
+
+def tensor(spec: dict[str, Any]) -> torch.Tensor:
+    """The tensor that `spec` describes; an argument lies in the strides it names."""
+    data = bytearray(base64.b64decode(spec["data"]))
+    dtype = DTYPES[spec["dtype"]]
+    dense = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    dense = dense.reshape(spec["shape"])
+    if "offset" in spec or "strides" not in spec or list(dense.stride()) == spec["strides"]:
+        return dense
+    return torch.empty_strided(spec["shape"], spec["strides"], dtype=dtype).copy_(dense)
+
+
+def value(spec: dict[str, Any] | None) -> Any:
+    """An argument as Python takes it."""
+    if spec is None:
+        return None
+    ((kind, given),) = spec.items()
+    match kind:
+        case "tensor":
+            return tensor(given)
+        case "list":
+            return [value(item) for item in given]
+        case "float":
+            return float(given)
+        case "complex":
+            return complex(float(given[0]), float(given[1]))
+        case "dtype":
+            return DTYPES[given]
+        case "memory_format" | "layout":
+            return getattr(torch, given)
+        case "device":
+            return torch.device(given)
+        case _:
+            return given
+
+
+def call(sample: dict[str, Any]) -> list[Any]:
+    """The results of the same call in PyTorch, then what became of the arguments it writes."""
+    namespace, rest = sample["op"].split("::")
+    base, overload = rest.split(".")
+    op = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    order = [argument.name for argument in op._schema.arguments if not argument.kwarg_only]
+    named = {argument["name"]: value(argument["value"]) for argument in sample["args"]}
+    after = [named.get(argument) for argument in sample["written"]]
+    positional = []
+    for argument in order:
+        if argument not in named:
+            break
+        positional.append(named.pop(argument))
+    torch.manual_seed(0)
+    return list(flat(op(*positional, **named))) + after
+
+
+def flat(result: Any) -> Iterator[Any]:
+    """The results one by one."""
+    if isinstance(result, (tuple, list)):
+        for part in result:
+            yield from flat(part)
+    else:
+        yield result
+
+
+def check_layout(ours: dict[str, Any], theirs: torch.Tensor) -> None:
+    """That a view lies where PyTorch's lies; steps along extents of 0 and 1 mean nothing."""
+    if theirs.numel() == 0:
+        return
+    steps = zip(theirs.shape, ours["strides"], theirs.stride(), strict=True)
+    assert all(size == 1 or a == b for size, a, b in steps), f"strides {ours['strides']}, not {theirs.stride()}"
+    assert ours["offset"] == theirs.storage_offset()
+
+
+def check_statistics(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """That two draws could come from one distribution: their means are as close as their number allows."""
+    if ours.numel() < 100:
+        return
+    a, b = ours.double(), theirs.double()
+    spread = math.sqrt((a.var() + b.var()).item() / a.numel())
+    assert abs((a.mean() - b.mean()).item()) <= 6 * spread + 1e-12
+
+
+def check_tensor(op: str, ours: dict[str, Any], theirs: torch.Tensor, random: bool) -> None:
+    got = tensor(ours)
+    assert got.dtype == theirs.dtype, f"{got.dtype}, not {theirs.dtype}"
+    assert got.shape == theirs.shape, f"{tuple(got.shape)}, not {tuple(theirs.shape)}"
+    if "offset" in ours:
+        check_layout(ours, theirs)
+    if op in UNSPECIFIED:
+        return
+    if random:
+        return check_statistics(got, theirs)
+    if got.element_size() == 1 and got.is_floating_point():
+        got, theirs = got.float(), theirs.float()
+    theirs = theirs.resolve_conj().resolve_neg()
+    torch.testing.assert_close(got, theirs, equal_nan=True)
+
+
+def check(sample: dict[str, Any]) -> None:
+    assert "failure" not in sample, sample["failure"]
+    if "error" in sample:
+        # What has no lowering PyTorch may well accept.
+        if sample["error"] == "Invalid":
+            with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)):
+                call(sample)
+        return
+    theirs = call(sample)
+    results = sample["results"]
+    if "number" in results:
+        assert [value(results["number"])] == theirs
+        return
+    assert len(results["tensors"]) == len(theirs), f"{len(results['tensors'])} results, not {len(theirs)}"
+    for i, (ours, expected) in enumerate(zip(results["tensors"], theirs, strict=True)):
+        # A written argument that we leave as it is may be there in PyTorch.
+        assert (ours is None) == (expected is None) or (ours is None and i >= sample["returns"])
+        if ours is not None:
+            check_tensor(sample["op"], ours, expected, results.get("random", False))
+
+
+def test_sample(sample: dict[str, Any]) -> None:
+    check(sample)
+
+
+def test_special(special_sample: dict[str, Any]) -> None:
+    reasons = [reason for part, reason in NOT_SPECIAL.items() if part in special_sample["op"]]
+    if reasons:
+        pytest.skip(reasons[0])
+    check(special_sample)
