@@ -63,6 +63,11 @@ impl Builder {
         value
     }
 
+    /// The number of inputs so far.
+    pub fn input_count(&self) -> usize {
+        self.state.borrow().graph.inputs.len()
+    }
+
     /// Adds an output.
     pub fn output(&self, name: impl Into<String>, kind: OutputKind, value: ValueId) {
         self.state.borrow_mut().graph.outputs.push(Output { name: name.into(), kind, value });

@@ -22,6 +22,7 @@ pub mod error;
 pub mod eval;
 pub mod float8;
 pub mod graph;
+pub mod import;
 pub mod infer;
 pub mod literal;
 pub mod loc;
@@ -29,6 +30,7 @@ pub mod op;
 pub mod ops;
 pub mod symbol;
 pub mod text;
+pub mod trace;
 pub mod types;
 pub mod verify;
 

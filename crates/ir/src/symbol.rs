@@ -3,6 +3,16 @@
 //! A trace may hold sizes that are symbols. Importing one binds every symbol to a number. A symbol that shapes a tensor or
 //! decides an expansion is *consulted*: the resulting program holds for that number only. A symbol that is only computed
 //! with (a position, a scale) becomes a hidden input, and the program serves every value of it.
+//!
+//! [`Expr`] is what a trace computes from symbols, in SymPy's two notations.
+
+mod evaluate;
+mod expr;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use expr::{Expr, Func};
 
 use crate::literal::Number;
 use std::cell::RefCell;
@@ -12,7 +22,7 @@ use std::sync::Arc;
 /// A number that depends on symbols, with the value it has under the present bindings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sym {
-    /// The expression, as the trace spells it.
+    /// The expression, as the trace spells it; [`Expr::parse`] reads it.
     pub expr: Arc<str>,
     /// The symbols in it.
     pub free: Arc<[Arc<str>]>,

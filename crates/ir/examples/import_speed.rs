@@ -1,0 +1,86 @@
+//! Prints how long reading and importing a trace takes: of the files given, or of synthetic traces of 10,000 to 100,000
+//! nodes. `--dim NAME=VALUE` gives a symbol its value.
+
+use std::path::Path;
+use std::time::Instant;
+use torchtpu_ir::import::{ImportOptions, import, unsupported_ops};
+use torchtpu_ir::trace;
+
+fn main() {
+    let mut options = ImportOptions::default();
+    let mut files = vec![];
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let dim = if arg == "--dim" { args.next() } else { None };
+        match dim.as_deref().and_then(|d| d.split_once('=')).and_then(|(n, v)| Some((n, v.parse().ok()?))) {
+            Some((name, value)) => drop(options.dims.insert(name.to_owned(), value)),
+            None => files.push(arg),
+        }
+    }
+    for file in &files {
+        report(file, || trace::read(Path::new(file)), &options);
+    }
+    if files.is_empty() {
+        for nodes in [10_000, 20_000, 50_000, 100_000] {
+            let json = synthetic(nodes).into_bytes();
+            report(&format!("{nodes} nodes, {} MB", json.len() >> 20), || trace::read_bytes(json), &options);
+        }
+    }
+}
+
+fn report(what: &str, read: impl FnOnce() -> torchtpu_ir::Result<trace::Trace>, options: &ImportOptions) {
+    let start = Instant::now();
+    let trace = match read() {
+        Ok(trace) => trace,
+        Err(e) => return println!("{what}: {}", torchtpu_ir::diag::render(&e, false)),
+    };
+    let read = start.elapsed();
+    let start = Instant::now();
+    let imported = import(&trace, options);
+    let took = start.elapsed();
+    match imported {
+        Ok(i) => println!("{what}: read {read:.1?}, import {took:.1?}, {} core ops", i.graph.nodes().len()),
+        Err(e) => {
+            println!("{what}: read {read:.1?}; {}", torchtpu_ir::diag::render(&e, false));
+            let mut missing: Vec<String> = unsupported_ops(&trace).into_iter().map(|(_, op, _)| op).collect();
+            missing.sort();
+            missing.dedup();
+            println!("  not lowered: {}", missing.join(", "));
+        }
+    }
+}
+
+/// A chain of additions, products and views with the metadata a real trace has.
+fn synthetic(nodes: usize) -> String {
+    let meta = r#"{"dtype":7,"sizes":[{"as_int":8},{"as_int":16}],"strides":[{"as_int":16},{"as_int":1}],"storage_offset":{"as_int":0},"layout":7,"requires_grad":false,"device":{"type":"cpu","index":null}}"#;
+    let tensor = |name: &str| format!(r#"{{"as_tensor":{{"name":"{name}"}}}}"#);
+    let (mut list, mut values) = (vec![], vec![format!(r#""x":{meta}"#)]);
+    let mut last = "x".to_owned();
+    for i in 0..nodes {
+        let name = format!("v{i}");
+        let target = ["aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor"][i % 3];
+        let inputs = [("self", &last), ("other", &last)];
+        let inputs: Vec<String> =
+            inputs.iter().map(|(n, v)| format!(r#"{{"name":"{n}","arg":{},"kind":1}}"#, tensor(v))).collect();
+        let stack = format!(
+            r#"File \"/home/user/model.py\", line {}, in forward\n    x = x + x\n  File \"/usr/lib/python3/site-packages/torch/nn/modules/linear.py\", line 134, in forward\n    return F.linear(input)"#,
+            i % 500
+        );
+        list.push(format!(
+            r#"{{"target":"torch.ops.{target}","inputs":[{}],"outputs":[{}],"metadata":{{"stack_trace":"{stack}","nn_module_stack":"L__self__,,m.Model;L__self__layers.{},layers.{},m.Layer"}},"is_hop_single_tensor_return":null,"name":"{name}"}}"#,
+            inputs.join(","),
+            tensor(&name),
+            i / 100,
+            i / 100
+        ));
+        values.push(format!(r#""{name}":{meta}"#));
+        last = name;
+    }
+    format!(
+        r#"{{"graph_module":{{"graph":{{"inputs":[{}],"outputs":[{}],"nodes":[{}],"tensor_values":{{{}}}}}}},"schema_version":{{"major":8,"minor":20}}}}"#,
+        tensor("x"),
+        tensor(&last),
+        list.join(","),
+        values.join(",")
+    )
+}

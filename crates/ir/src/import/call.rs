@@ -1,0 +1,371 @@
+//! Running the rule of one node and putting its results where the overload wants them.
+
+use super::arguments::{self, Assigned, Owned};
+use super::{Binding, Importer, Scope, python_ops, survey};
+use crate::alias::{Layout, TensorId};
+use crate::dtype::{Category, DType};
+use crate::error::{Error, Result};
+use crate::graph::ValueId;
+use crate::ops::{Arg, Call, ExpandFn, Outs, Rule, Scalar, Variant, ViewFn};
+use crate::symbol::Expr;
+use crate::trace::schema::{
+    Argument, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorName,
+};
+use crate::{ensure, invalid};
+use smallvec::SmallVec;
+
+/// The names of a node's results, lists spelled out; `None` for one that nobody wants.
+pub(super) type Results<'t> = SmallVec<[Option<&'t str>; 4]>;
+
+impl<'t> Importer<'t> {
+    pub(super) fn node(&self, scope: &mut Scope<'t>, node: &'t Node) -> Result<()> {
+        if let Some(inner) = survey::inlined(node) {
+            return self.inline(scope, node, inner);
+        }
+        if self.all_tabled(scope, node) {
+            return Ok(());
+        }
+        if let Some(op) = python_ops::find(&node.target) {
+            return self.arithmetic(scope, node, op);
+        }
+        let Some(entry) = self.entry(&node.target) else { return Err(no_lowering(node)) };
+        let mut assigned = arguments::assign(node, entry);
+        if let Some(entry) = assigned.as_ref().ok().and_then(|a| arguments::for_numbers(node, a)) {
+            assigned = arguments::assign(node, entry);
+        }
+        self.call(scope, node, &assigned?)
+    }
+
+    /// Takes results that are numbers from the trace's tables, if all are there.
+    fn all_tabled(&self, scope: &mut Scope<'t>, node: &'t Node) -> bool {
+        let number = |o: &'t Argument| match o {
+            Argument::AsSymInt(SymIntArgument::AsName(n))
+            | Argument::AsSymFloat(SymFloatArgument::AsName(n))
+            | Argument::AsSymBool(SymBoolArgument::AsName(n)) => Some(n.as_str()),
+            _ => None,
+        };
+        let tabled = |o| number(o).and_then(|name| Some((name, self.tabled(scope, name)?)));
+        let Some(values) = node.outputs.iter().map(tabled).collect::<Option<Vec<_>>>() else { return false };
+        let any = !values.is_empty();
+        scope.names.extend(values.into_iter().map(|(name, s)| (name, Binding::Number(s))));
+        any
+    }
+
+    /// Python arithmetic on numbers.
+    fn arithmetic(&self, scope: &mut Scope<'t>, node: &'t Node, op: python_ops::PythonOp) -> Result<()> {
+        let number = |a: &'t Argument| match a {
+            Argument::AsSymInt(a) => self.sym_int(scope, a),
+            Argument::AsSymFloat(a) => self.sym_float(scope, a),
+            Argument::AsSymBool(a) => self.sym_bool(scope, a),
+            other => match super::inputs::literal_binding(other) {
+                Some(Binding::Number(s)) => Ok(s),
+                _ => invalid!("{} is no number", other.variant()),
+            },
+        };
+        let expr = |s: Scalar| match s {
+            Scalar::Known(n) => Ok(Expr::Number(n)),
+            Scalar::Symbolic(s) => Expr::parse(&s.expr),
+        };
+        let operands = node.inputs.iter().map(|i| number(&i.arg).and_then(expr)).collect::<Result<Vec<_>>>()?;
+        let result = op.apply(operands);
+        let sym = self.sym(&result, result.to_string().into())?;
+        let value = if sym.free.is_empty() { Scalar::Known(sym.value) } else { Scalar::Symbolic(sym) };
+        self.bind_number(scope, node, value)
+    }
+
+    fn bind_number(&self, scope: &mut Scope<'t>, node: &'t Node, value: Scalar) -> Result<()> {
+        match results(node)?[..] {
+            [Some(name)] => {
+                scope.names.insert(name, Binding::Number(value));
+                Ok(())
+            }
+            _ => invalid!("the node gives one number, but names {} results", node.outputs.len()),
+        }
+    }
+
+    fn call(&self, scope: &mut Scope<'t>, node: &'t Node, assigned: &Assigned<'t>) -> Result<()> {
+        let owned = self.owned(scope, assigned)?;
+        match assigned.entry.def.rule {
+            Rule::Expand(expand) => {
+                let outs = self.expand(scope, node, assigned, &owned, expand)?;
+                match assigned.entry.variant {
+                    Variant::Functional => self.new_tensors(scope, node, assigned, &owned, outs),
+                    Variant::InPlace => self.write_back(scope, node, &targets(&owned), outs),
+                    Variant::Out => {
+                        let targets = self.out_targets(scope, assigned)?;
+                        self.write_back(scope, node, &targets, outs)
+                    }
+                }
+            }
+            Rule::View(view, copy) => self.view(scope, node, assigned, &owned, view, copy),
+            Rule::Number(number) => {
+                let operands = self.operands(&owned, None);
+                let call = self.prepare(assigned, &owned, &operands);
+                let value = number(&call)?;
+                self.bind_number(scope, node, value)
+            }
+        }
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        assigned: &Assigned<'t>,
+        owned: &[Owned],
+        operands: &'a [arguments::Operand<'a>],
+    ) -> Call<'a> {
+        Call { schema: assigned.entry.schema, args: arguments::args(owned, operands), context: &self.context }
+    }
+
+    fn expand(
+        &self,
+        scope: &Scope<'t>,
+        node: &'t Node,
+        assigned: &Assigned<'t>,
+        owned: &[Owned],
+        expand: ExpandFn,
+    ) -> Result<Outs> {
+        let run = |cast: Option<DType>| {
+            let operands = self.operands(owned, cast);
+            expand(&self.prepare(assigned, owned, &operands), &self.b)
+        };
+        let plain = run(None);
+        if !scope.autocast || assigned.entry.variant != Variant::Functional {
+            return plain;
+        }
+        // The types in an autocast region show its casts, which have no nodes: where the op alone does not give the
+        // recorded type, its operands were cast to it.
+        let Some(Some(name)) = results(node)?.first().copied() else { return plain };
+        let (want, _) = self.tensor_meta(scope, name)?;
+        let differs = |v: ValueId| self.b.dtype(v) != want && self.b.dtype(v).is_float();
+        let cast = match &plain {
+            Ok(outs) => outs.first().copied().flatten().is_some_and(differs),
+            Err(_) => true,
+        };
+        if cast && want.is_float() { run(Some(want)).or(plain) } else { plain }
+    }
+
+    /// Results in storages of their own, laid out as the trace records.
+    fn new_tensors(
+        &self,
+        scope: &mut Scope<'t>,
+        node: &'t Node,
+        assigned: &Assigned<'t>,
+        owned: &[Owned],
+        outs: Outs,
+    ) -> Result<()> {
+        let names = results(node)?;
+        let written = assigned.entry.schema.args.iter().zip(owned).filter(|(p, _)| p.written);
+        let written: Vec<&Owned> = written.map(|(_, o)| o).collect();
+        expect_results(&outs, names.len() + written.len())?;
+        let (new, next) = outs.split_at(names.len());
+        for (name, out) in names.iter().zip(new) {
+            let Some(name) = name else { continue };
+            let binding = match out {
+                Some(v) => Binding::Tensor(self.fresh(scope, name, *v)?),
+                None => Binding::None,
+            };
+            scope.names.insert(name, binding);
+        }
+        for (target, next) in written.into_iter().zip(next) {
+            if let (Owned::Tensor(t), Some(v)) = (target, next) {
+                self.store(*t, *v)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A new tensor for the value called `name`, checked against the trace.
+    fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
+        let ty = self.b.ty(v)?;
+        let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
+        self.aliases.fresh(&self.b, v, layout)
+    }
+
+    /// The layout recorded for `name`.
+    fn expected(&self, scope: &Scope<'t>, name: &str, dtype: DType, shape: &[usize]) -> Result<Layout> {
+        let (want, layout) = self.tensor_meta(scope, name)?;
+        if want != dtype || layout.sizes[..] != *shape {
+            let sizes = &layout.sizes[..];
+            let message = format!("`{name}` comes out as {dtype}{shape:?}, but the trace records {want}{sizes:?}");
+            return Err(Error::internal(message));
+        }
+        Ok(layout)
+    }
+
+    /// Results of an in-place or `out=` overload.
+    fn write_back(&self, scope: &mut Scope<'t>, node: &'t Node, targets: &[TensorId], outs: Outs) -> Result<()> {
+        expect_results(&outs, targets.len())?;
+        for (&t, out) in targets.iter().zip(outs) {
+            if let Some(v) = out {
+                self.store(t, v)?;
+            }
+        }
+        for (name, &t) in results(node)?.into_iter().zip(targets) {
+            if let Some(name) = name {
+                scope.names.insert(name, Binding::Tensor(t));
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, t: TensorId, v: ValueId) -> Result<()> {
+        let (from, to) = (self.b.dtype(v), self.aliases.dtype(t));
+        ensure!(
+            can_cast(from, to),
+            "result type {} can't be cast to the desired output type {}",
+            scalar_type(from),
+            scalar_type(to)
+        );
+        let (shape, want) = (self.b.shape(v), self.aliases.shape(t));
+        ensure!(shape == want, "output with shape {:?} doesn't match the broadcast shape {:?}", &want[..], &shape[..]);
+        self.aliases.write(&self.b, t, self.b.convert(v, to)?)
+    }
+
+    fn out_targets(&self, scope: &Scope<'t>, assigned: &Assigned<'t>) -> Result<Vec<TensorId>> {
+        let mut names: Vec<&TensorName> = vec![];
+        for arg in &assigned.outs {
+            match arg {
+                Argument::AsTensor(t) => names.push(t),
+                Argument::AsTensors(ts) => names.extend(ts),
+                other => invalid!("an output tensor is given as {}", other.variant()),
+            }
+        }
+        let tensor = |t: &&TensorName| match self.optional_tensor(scope, &t.name)? {
+            Some(id) => Ok(id),
+            None => invalid!("`{}` is written, but is no tensor", t.name),
+        };
+        names.iter().map(tensor).collect()
+    }
+
+    fn view(
+        &self,
+        scope: &mut Scope<'t>,
+        node: &'t Node,
+        assigned: &Assigned<'t>,
+        owned: &[Owned],
+        view: ViewFn,
+        copy: Option<ExpandFn>,
+    ) -> Result<()> {
+        let Some(Owned::Tensor(base)) = owned.first() else { invalid!("the first argument must be a tensor") };
+        let operands = self.operands(owned, None);
+        let call = self.prepare(assigned, owned, &operands);
+        let names = results(node)?;
+        let Some(layouts) = view(&call, &self.aliases.layout(*base))? else {
+            let outs = match copy {
+                Some(copy) => copy(&call, &self.b)?,
+                None => self.reshaped(scope, *base, &names)?,
+            };
+            return self.new_tensors(scope, node, assigned, owned, outs);
+        };
+        if layouts.len() != names.len() {
+            return Err(Error::internal(format!("gives {} views, the trace names {}", layouts.len(), names.len())));
+        }
+        for (name, layout) in names.iter().zip(layouts) {
+            let Some(name) = name else { continue };
+            self.expected(scope, name, self.aliases.dtype(*base), &layout.sizes)?;
+            let id = self.aliases.view(*base, layout)?;
+            scope.names.insert(name, Binding::Tensor(id));
+        }
+        if assigned.entry.variant == Variant::InPlace {
+            rebind(scope, assigned, &names);
+        }
+        Ok(())
+    }
+
+    /// What PyTorch sees as a view of its layout may be none of ours: then the same elements in a new storage.
+    fn reshaped(&self, scope: &Scope<'t>, base: TensorId, names: &Results<'t>) -> Result<Outs> {
+        let [Some(name)] = names[..] else {
+            return Err(Error::internal("a view with several results has no layout"));
+        };
+        let (_, layout) = self.tensor_meta(scope, name)?;
+        let value = self.aliases.read(&self.b, base)?;
+        Ok(vec![Some(self.b.reshape(value, &layout.sizes)?)])
+    }
+}
+
+/// An in-place view changes what the name of its argument stands for.
+fn rebind<'t>(scope: &mut Scope<'t>, assigned: &Assigned<'t>, names: &Results<'t>) {
+    if let (Some(Some(Argument::AsTensor(old))), [Some(new)]) = (assigned.slots.first(), &names[..])
+        && let Some(binding) = scope.names.get(new).cloned()
+    {
+        scope.names.insert(&old.name, binding);
+    }
+}
+
+fn targets(owned: &[Owned]) -> Vec<TensorId> {
+    match owned.first() {
+        Some(Owned::Tensor(t)) => vec![*t],
+        Some(Owned::Tensors(ts)) => ts.iter().copied().flatten().collect(),
+        Some(Owned::Plain(Arg::None)) | Some(Owned::Plain(_)) | None => vec![],
+    }
+}
+
+fn expect_results(outs: &Outs, wanted: usize) -> Result<()> {
+    match outs.len() == wanted {
+        true => Ok(()),
+        false => Err(Error::internal(format!("the op table gives {} results, the trace has {wanted}", outs.len()))),
+    }
+}
+
+/// The names of a node's results.
+pub(super) fn results(node: &Node) -> Result<Results<'_>> {
+    let mut names = Results::new();
+    for output in &node.outputs {
+        match output {
+            Argument::AsTensor(t) => names.push(Some(&t.name)),
+            Argument::AsTensors(ts) => names.extend(ts.iter().map(|t| Some(t.name.as_str()))),
+            Argument::AsOptionalTensors(ts) => names.extend(ts.iter().map(|t| match t {
+                OptionalTensor::AsTensor(t) => Some(t.name.as_str()),
+                OptionalTensor::AsNone(_) => None,
+            })),
+            Argument::AsSymInt(SymIntArgument::AsName(n))
+            | Argument::AsSymFloat(SymFloatArgument::AsName(n))
+            | Argument::AsSymBool(SymBoolArgument::AsName(n)) => names.push(Some(n)),
+            // Undefined tensors, and numbers that are known.
+            Argument::AsNone(_) | Argument::AsOptionalTensor(OptionalTensor::AsNone(_)) => names.push(None),
+            Argument::AsInt(_) | Argument::AsFloat(_) | Argument::AsBool(_) => names.push(None),
+            Argument::AsOptionalTensor(OptionalTensor::AsTensor(t)) => names.push(Some(&t.name)),
+            other => invalid!("a result is given as {}", other.variant()),
+        }
+    }
+    Ok(names)
+}
+
+/// The error for a node without an entry in the table.
+fn no_lowering(node: &Node) -> Error {
+    match survey::qualified(&node.target) {
+        Some(name) => Error::unsupported(format!("no lowering for {}", name.trim_end_matches(".default")))
+            .with_help("`tputc ops` lists what is lowered; under torch.compile such an op can run on the host"),
+        None => Error::unsupported(format!("`{}` is no op of PyTorch's", node.target)),
+    }
+}
+
+/// `torch.can_cast`.
+fn can_cast(from: DType, to: DType) -> bool {
+    let (from, to) = (from.category(), to.category());
+    from <= to || (from == Category::Float && to == Category::Complex)
+}
+
+/// PyTorch's name of a type in messages.
+fn scalar_type(d: DType) -> &'static str {
+    use DType::*;
+    match d {
+        Bool => "Bool",
+        I8 => "Char",
+        I16 => "Short",
+        I32 => "Int",
+        I64 => "Long",
+        U8 => "Byte",
+        U16 => "UInt16",
+        U32 => "UInt32",
+        U64 => "UInt64",
+        F8E4M3FN => "Float8_e4m3fn",
+        F8E5M2 => "Float8_e5m2",
+        BF16 => "BFloat16",
+        F16 => "Half",
+        F32 => "Float",
+        F64 => "Double",
+        C64 => "ComplexFloat",
+        C128 => "ComplexDouble",
+    }
+}

@@ -1,0 +1,81 @@
+//! Higher-order ops that only run a graph: it is inlined.
+
+use super::call::results;
+use super::inputs::literal_binding;
+use super::{Binding, Importer, MAX_DEPTH, Scope};
+use crate::error::Result;
+use crate::trace::schema::{Argument, Graph, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument};
+use crate::{ensure, invalid};
+
+impl<'t> Importer<'t> {
+    pub(super) fn inline(&self, scope: &mut Scope<'t>, node: &'t Node, graph: &'t Graph) -> Result<()> {
+        ensure!(scope.depth < MAX_DEPTH, "graphs are nested deeper than {MAX_DEPTH}");
+        let behind = node.inputs.iter().skip_while(|i| !matches!(i.arg, Argument::AsGraph(_))).skip(1);
+        let mut operands = vec![];
+        // A string behind the graph is its name.
+        for input in behind.filter(|i| !matches!(i.arg, Argument::AsString(_))) {
+            self.bindings(scope, &input.arg, &mut operands)?;
+        }
+        let takes = graph.inputs.len();
+        ensure!(operands.len() == takes, "{} operands for a graph that takes {takes}", operands.len());
+        let mut inner = Scope::new(graph);
+        inner.depth = scope.depth + 1;
+        inner.autocast = autocast(node).unwrap_or(scope.autocast);
+        for (input, operand) in graph.inputs.iter().zip(operands) {
+            input.for_each_name(&mut |name| {
+                inner.names.insert(name, operand.clone());
+            });
+        }
+        self.nodes(&mut inner)?;
+        let mut given = vec![];
+        for output in &graph.outputs {
+            self.bindings(&inner, output, &mut given)?;
+        }
+        let names = results(node)?;
+        ensure!(names.len() == given.len(), "the graph gives {} results, the node names {}", given.len(), names.len());
+        for (name, binding) in names.into_iter().zip(given) {
+            if let Some(name) = name {
+                scope.names.insert(name, binding);
+            }
+        }
+        Ok(())
+    }
+
+    /// What an argument stands for, lists spelled out.
+    fn bindings(&self, scope: &Scope<'t>, arg: &Argument, into: &mut Vec<Binding>) -> Result<()> {
+        let mut named = |name: &str| match scope.names.get(name) {
+            Some(b) => {
+                into.push(b.clone());
+                Ok(())
+            }
+            None => invalid!("value `{name}` is used, but nothing defines it"),
+        };
+        match arg {
+            Argument::AsTensor(t) => named(&t.name),
+            Argument::AsTensors(ts) => ts.iter().try_for_each(|t| named(&t.name)),
+            Argument::AsOptionalTensor(OptionalTensor::AsTensor(t)) => named(&t.name),
+            Argument::AsSymInt(SymIntArgument::AsName(n))
+            | Argument::AsSymFloat(SymFloatArgument::AsName(n))
+            | Argument::AsSymBool(SymBoolArgument::AsName(n)) => named(n),
+            other => match literal_binding(other) {
+                Some(b) => {
+                    into.push(b);
+                    Ok(())
+                }
+                None => invalid!("{} is no operand of a graph", other.variant()),
+            },
+        }
+    }
+}
+
+/// Whether an autocast region casts; `None` for other ops.
+fn autocast(node: &Node) -> Option<bool> {
+    if !node.target.ends_with(".wrap_with_autocast") {
+        return None;
+    }
+    let flags = node.inputs.iter().filter_map(|i| match i.arg {
+        Argument::AsBool(b) => Some(b),
+        _ => None,
+    });
+    flags.into_iter().next()
+}

@@ -1,0 +1,63 @@
+//! What the op table knows of a trace's targets.
+
+use super::python_ops;
+use crate::loc::Loc;
+use crate::ops::{self, Entry};
+use crate::trace::schema::{Argument, Graph, Node};
+use crate::trace::{Locator, Trace};
+
+/// The entry of a target such as `torch.ops.aten.add.Tensor`.
+pub(super) fn find(target: &str) -> Option<Entry> {
+    ops::find(&qualified(target)?)
+}
+
+/// `aten::add.Tensor` for `torch.ops.aten.add.Tensor`.
+pub(super) fn qualified(target: &str) -> Option<String> {
+    let (namespace, rest) = target.strip_prefix("torch.ops.")?.split_once('.')?;
+    let overload = if rest.contains('.') { "" } else { ".default" };
+    Some(format!("{namespace}::{rest}{overload}"))
+}
+
+/// The nodes that have no lowering: position, op and place of each, in order. Nodes of graphs in graphs count at the
+/// position of the outermost node.
+pub fn unsupported_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
+    let mut locator = Locator::default();
+    let mut found = vec![];
+    for (i, node) in trace.graph.nodes.iter().enumerate() {
+        let mut pending = vec![node];
+        while let Some(node) = pending.pop() {
+            match inlined(node) {
+                Some(inner) => pending.extend(inner.nodes.iter().rev()),
+                None if supported(node) => {}
+                None => found.push((i, node.op().to_owned(), locator.loc(node))),
+            }
+        }
+    }
+    found
+}
+
+/// The graph that a transparent higher-order op wraps.
+pub(super) fn inlined(node: &Node) -> Option<&Graph> {
+    let name = node.target.strip_prefix("torch.ops.higher_order.")?;
+    if !TRANSPARENT.contains(&name.split('.').next()?) {
+        return None;
+    }
+    node.inputs.iter().find_map(|i| match &i.arg {
+        Argument::AsGraph(inner) => Some(&inner.graph),
+        _ => None,
+    })
+}
+
+/// Higher-order ops that only run the graph they are given.
+const TRANSPARENT: [&str; 6] = [
+    "wrap_with_set_grad_enabled",
+    "wrap_with_autocast",
+    "wrap",
+    "wrap_activation_checkpoint",
+    "tag_activation_checkpoint",
+    "invoke_subgraph",
+];
+
+fn supported(node: &Node) -> bool {
+    python_ops::find(&node.target).is_some() || find(&node.target).is_some()
+}

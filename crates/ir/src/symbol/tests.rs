@@ -1,0 +1,94 @@
+use super::*;
+
+fn value(text: &str) -> std::result::Result<Number, String> {
+    let lookup = |s: &str| match s {
+        "s0" => Some(7),
+        "s1" => Some(-3),
+        _ => None,
+    };
+    Expr::parse(text).and_then(|e| e.evaluate(&lookup)).map_err(|e| e.message().to_owned())
+}
+
+#[test]
+fn both_notations_evaluate() {
+    let int = |i| Ok(Number::Int(i));
+    for (text, want) in [
+        ("s0", int(7)),
+        ("2*s0 + 1", int(15)),
+        ("s0*s1 - 4", int(-25)),
+        ("-s0**2", int(-49)),
+        ("2**-1*4", int(2)),
+        ("s0//2 + s1//2", int(1)),
+        ("s1 % 2", int(1)),
+        ("Mod(s1, 5)", int(2)),
+        ("(s0 + 1)/2", int(4)),
+        ("Max(1, s0, s1)", int(7)),
+        ("Min(1, s0)", int(1)),
+        ("FloorDiv(Add(Symbol('s0', positive=True, integer=True), Integer(1)), Integer(3))", int(2)),
+        ("Mul(Rational(1, 2), Add(Symbol('s0', integer=True), Integer(-1)))", int(3)),
+        ("CeilDiv(s0, 2)", int(4)),
+        ("CleanDiv(s0*4, 2)", int(14)),
+        ("PythonMod(s0, 4)", int(3)),
+        ("ModularIndexing(s0, 2, 2)", int(1)),
+        ("TruncToInt(ToFloat(s0)/2)", int(3)),
+        ("IntTrueDiv(s0, 2)", Ok(Number::Float(3.5))),
+        ("Mul(Float('1.5', precision=53), ToFloat(Symbol('s0')))", Ok(Number::Float(10.5))),
+        ("FloatPow(ToFloat(Integer(4)), Float('0.5', precision=53))", Ok(Number::Float(2.0))),
+        ("OpaqueUnaryFn_sqrt(ToFloat(Integer(9)))", Ok(Number::Float(3.0))),
+        ("GreaterThan(s0, 7)", Ok(Number::Bool(true))),
+        ("(s0 > 3) & ~(s1 > 0)", Ok(Number::Bool(true))),
+        ("Piecewise((1, s0 < 0), (s0, True))", int(7)),
+        ("Where(Eq(s0, 7), 1, s0//0)", int(1)),
+        ("9223372036854775807", int(i64::MAX)),
+        ("LShift(1, 3)", int(8)),
+    ] {
+        assert_eq!(value(text), want, "{text}");
+    }
+}
+
+#[test]
+fn printed_expressions_read_back() {
+    for text in ["2*s0 + 1", "FloorDiv(s0, -2)", "Float('2.5')*s0", "Eq(s0, 7)", "-s0**2"] {
+        let expr = Expr::parse(text).expect(text);
+        let again = Expr::parse(&expr.to_string()).expect("printed");
+        assert_eq!(again, expr, "{text}");
+    }
+}
+
+#[test]
+fn faults_are_named() {
+    for (text, want) in [
+        ("s9 + 1", "symbol `s9` has no value"),
+        ("s0//0", "division by zero"),
+        ("s0**99", "does not fit 64 bits"),
+        ("9223372036854775807 + s0", "does not fit 64 bits"),
+        ("99999999999999999999", "does not fit 64 bits"),
+        ("Frobnicate(s0)", "unknown function `Frobnicate`"),
+        ("2*", "it ends too early"),
+        ("(s0", "`)` expected"),
+        ("s0 s1", "unexpected text at byte 3"),
+        ("Symbol(s0)", "a quoted name expected"),
+        ("FloorDiv(s0)", "does not take 1 arguments"),
+    ] {
+        let got = value(text).expect_err(text);
+        assert!(got.contains(want), "{text}: {got}");
+    }
+    let deep = "(".repeat(100_000);
+    assert!(value(&deep).expect_err("deep").contains("too long"));
+    assert!(value(&"(".repeat(5000)).expect_err("deep").contains("too deeply"));
+    assert!(value(&"-".repeat(5000)).is_err());
+    assert!(value(&"~".repeat(5000)).is_err());
+}
+
+#[test]
+fn linear_forms_are_solved() {
+    let solve = |text: &str, value| Expr::parse(text).expect(text).solve(value);
+    assert_eq!(solve("s0", 5), Some(("s0".into(), 5)));
+    assert_eq!(solve("2*s0", 6), Some(("s0".into(), 3)));
+    assert_eq!(solve("2*s0", 5), None);
+    assert_eq!(solve("2*s0 + 3", 13), Some(("s0".into(), 5)));
+    assert_eq!(solve("2*(s0 + 1)", 12), Some(("s0".into(), 5)));
+    assert_eq!(solve("s0*s1", 12), None);
+    assert_eq!(solve("s0 + s1", 12), None);
+    assert_eq!(solve("7", 7), None);
+}

@@ -1,0 +1,64 @@
+//! From a node's metadata to the user's line.
+
+use super::schema::Node;
+use crate::loc::Loc;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Locations of a trace's nodes. Many nodes share a stack, so stacks are read once.
+#[derive(Default)]
+pub struct Locator<'t> {
+    frames: FxHashMap<&'t str, Frame>,
+    texts: FxHashMap<&'t str, Arc<str>>,
+}
+
+#[derive(Clone, Default)]
+struct Frame {
+    file: Arc<str>,
+    line: u32,
+    function: Arc<str>,
+}
+
+impl<'t> Locator<'t> {
+    /// Where `node` came from: the innermost frame of its stack that is not PyTorch's own, and the path of its module.
+    pub fn loc(&mut self, node: &'t Node) -> Loc {
+        let stack = node.metadata.stack_trace.as_deref().unwrap_or_default();
+        let frame = self.frames.entry(stack).or_insert_with(|| user_frame(stack)).clone();
+        let module = module_path(node.metadata.nn_module_stack.as_deref().unwrap_or_default());
+        let module = self.text(module);
+        let op = self.text(node.op());
+        Loc { file: frame.file, line: frame.line, function: frame.function, module, op }
+    }
+
+    fn text(&mut self, text: &'t str) -> Arc<str> {
+        self.texts.entry(text).or_insert_with(|| text.into()).clone()
+    }
+}
+
+/// The last frame of the user's, from `File "PATH", line N, in FUNC` lines with the outermost first.
+fn user_frame(stack: &str) -> Frame {
+    let frames = stack.lines().filter_map(frame);
+    let user = frames.rev().find(|(file, ..)| !is_internal(file));
+    let frame =
+        |(file, line, function): (&str, u32, &str)| Frame { file: file.into(), line, function: function.into() };
+    user.map(frame).unwrap_or_default()
+}
+
+fn frame(line: &str) -> Option<(&str, u32, &str)> {
+    let rest = line.trim_start().strip_prefix("File \"")?;
+    let (file, rest) = rest.split_once("\", line ")?;
+    let (number, function) = rest.split_once(", in ").unwrap_or((rest, ""));
+    Some((file, number.trim().parse().ok()?, function.trim()))
+}
+
+fn is_internal(file: &str) -> bool {
+    let torch = ["-packages/torch/", "-packages/torchtpu/"].iter().any(|part| file.contains(part));
+    torch || file.starts_with("torch/") || file.starts_with('<')
+}
+
+/// The path of the innermost module of `KEY,PATH,TYPE;KEY,PATH,TYPE`.
+fn module_path(stack: &str) -> &str {
+    let innermost = stack.rsplit(';').next().unwrap_or_default();
+    let path = innermost.rsplit_once(',').and_then(|(rest, _)| rest.split_once(',')).map(|(_, path)| path);
+    path.unwrap_or_default()
+}
