@@ -9,6 +9,7 @@
 mod call;
 mod defaults;
 pub mod expr;
+mod resample;
 pub mod sample;
 mod schema;
 pub mod support;
