@@ -23,13 +23,27 @@ pub(super) static OPS: &[OpDef] = &[
             run(c, b, Kind::Lstm, hx[0], Some(hx[1]))
         },
         &[
-            ok("f32[5,2,3], [f32[1,2,4], f32[1,2,4]], [f32[16,3], f32[16,4], f32[16], f32[16]], true, 1, 0.0, false, false, false"),
-            ok("f32[2,5,3], [f32[2,2,4], f32[2,2,4]], [f32[16,3], f32[16,4], f32[16,4], f32[16,4]], false, 2, 0.5, false, false, true"),
-            ok("f32[5,2,3], [f32[2,2,4], f32[2,2,4]], [f32[16,3], f32[16,4], f32[16], f32[16], f32[16,3], f32[16,4], f32[16], f32[16]], true, 1, 0.0, false, true, false"),
-            ok("f32[5,2,3], [f32[1,2,2], f32[1,2,4]], [f32[16,3], f32[16,2], f32[16], f32[16], f32[2,4]], true, 1, 0.0, false, false, false"),
+            ok(
+                "f32[5,2,3], [f32[1,2,4], f32[1,2,4]], [f32[16,3], f32[16,4], f32[16], f32[16]], true, 1, 0.0, false, false, false",
+            ),
+            ok(
+                "f32[2,5,3], [f32[2,2,4], f32[2,2,4]], [f32[16,3], f32[16,4], f32[16,4], f32[16,4]], false, 2, 0.5, false, false, true",
+            ),
+            ok(
+                "f32[5,2,3], [f32[2,2,4], f32[2,2,4]], [f32[16,3], f32[16,4], f32[16], f32[16], f32[16,3], f32[16,4], f32[16], f32[16]], true, 1, 0.0, false, true, false",
+            ),
+            ok(
+                "f32[5,2,3], [f32[1,2,2], f32[1,2,4]], [f32[16,3], f32[16,2], f32[16], f32[16], f32[2,4]], true, 1, 0.0, false, false, false",
+            ),
             ok("f32[1,0,3], [f32[1,0,4], f32[1,0,4]], [f32[16,3], f32[16,4]], false, 1, 0.0, false, false, false"),
-            err("f32[5,2,3], [f32[1,2,4]], [f32[16,3], f32[16,4]], false, 1, 0.0, false, false, false", "lstm expects two hidden states"),
-            err("f32[0,2,3], [f32[1,2,4], f32[1,2,4]], [f32[16,3], f32[16,4]], false, 1, 0.0, false, false, false", "Expected sequence length to be larger than 0 in RNN"),
+            err(
+                "f32[5,2,3], [f32[1,2,4]], [f32[16,3], f32[16,4]], false, 1, 0.0, false, false, false",
+                "lstm expects two hidden states",
+            ),
+            err(
+                "f32[0,2,3], [f32[1,2,4], f32[1,2,4]], [f32[16,3], f32[16,4]], false, 1, 0.0, false, false, false",
+                "Expected sequence length to be larger than 0 in RNN",
+            ),
         ],
     ),
     OpDef::new(
@@ -37,7 +51,9 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| run(c, b, Kind::Gru, c.tensor(b, "hx")?, None),
         &[
             ok("f32[5,2,3], f32[1,2,4], [f32[12,3], f32[12,4], f32[12], f32[12]], true, 1, 0.0, false, false, false"),
-            ok("f32[2,5,3], f32[4,2,4], [f32[12,3], f32[12,4], f32[12,3], f32[12,4], f32[12,8], f32[12,4], f32[12,8], f32[12,4]], false, 2, 0.0, true, true, true"),
+            ok(
+                "f32[2,5,3], f32[4,2,4], [f32[12,3], f32[12,4], f32[12,3], f32[12,4], f32[12,8], f32[12,4], f32[12,8], f32[12,4]], false, 2, 0.0, true, true, true",
+            ),
         ],
     ),
     OpDef::new(
@@ -67,7 +83,12 @@ fn weights(c: &Call<'_>, b: &Builder, count: usize, projected: bool) -> Result<V
     let biased = c.flag("has_biases")?;
     let each = 2 + if biased { 2 } else { 0 } + usize::from(projected);
     let params = c.tensors(b, "params")?;
-    ensure!(params.len() == count * each, "got an incorrect number of RNN parameters: {}, not {}", params.len(), count * each);
+    ensure!(
+        params.len() == count * each,
+        "got an incorrect number of RNN parameters: {}, not {}",
+        params.len(),
+        count * each
+    );
     let one = |p: &[ValueId]| Weights {
         input: p[0],
         recurrent: p[1],
@@ -169,8 +190,7 @@ fn direction(
     let counter = b.scalar(Number::Int(0), DType::I64)?;
     let fixed = [Some(gates), Some(w.recurrent), w.recurrent_bias, w.projection];
     let fixed: Vec<ValueId> = fixed.into_iter().flatten().collect();
-    let carried: Vec<ValueId> =
-        [counter, outputs, state.hidden].into_iter().chain(state.cell).chain(fixed).collect();
+    let carried: Vec<ValueId> = [counter, outputs, state.hidden].into_iter().chain(state.cell).chain(fixed).collect();
     let body = body(c, b, kind, &carried, w, reverse)?;
     let cond = condition(b, &carried, s[0])?;
     let results = b.while_loop(&carried, cond, body)?;
@@ -194,7 +214,8 @@ fn condition(outer: &Builder, carried: &[ValueId], steps: usize) -> Result<Graph
 
 /// One time step. Carries counter, outputs, hidden state, cell state if any, then what does not change.
 fn body(c: &Call<'_>, outer: &Builder, kind: Kind, carried: &[ValueId], w: &Weights, reverse: bool) -> Result<Graph> {
-    let b = &Builder::new("time_step");
+    let own = Builder::new("time_step");
+    let b = &own;
     let values = inputs(outer, b, carried)?;
     let mut rest = values.iter().copied();
     let mut next = || rest.next().ok_or_else(|| Error::internal("a loop carries too little"));
@@ -226,5 +247,5 @@ fn body(c: &Call<'_>, outer: &Builder, kind: Kind, carried: &[ValueId], w: &Weig
     for (i, v) in changed.chain(unchanged).enumerate() {
         b.output(format!("out{i}"), OutputKind::User, v);
     }
-    Ok(std::mem::replace(b_owned(), Builder::new("")).finish())
+    Ok(own.finish())
 }
