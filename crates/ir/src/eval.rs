@@ -32,7 +32,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { iterations: 1 << 20, bytes: 4 << 30 }
+        Limits { iterations: 1 << 20, bytes: 1 << 30 }
     }
 }
 

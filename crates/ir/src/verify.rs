@@ -8,7 +8,6 @@ use crate::types::Type;
 use crate::{ensure, invalid};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Checks that operands stand before their users, that every type is the one inference gives, that inputs and outputs
 /// agree with the nodes, and that a mutation gives back the type it takes; in bodies too. Takes linear time.
@@ -22,13 +21,15 @@ pub fn verify(graph: &Graph) -> Result<()> {
 
 /// `graph` and all bodies in it, each once, inner ones first.
 fn bodies_first(graph: &Graph) -> Vec<&Graph> {
-    let (mut order, mut open, mut seen) = (vec![], vec![graph], FxHashSet::default());
-    while let Some(g) = open.pop() {
-        order.push(g);
-        let bodies = g.nodes().iter().flat_map(|n| &n.bodies);
-        open.extend(bodies.filter(|b| seen.insert(Arc::as_ptr(b))).map(|b| &**b));
+    let (mut order, mut open, mut seen) = (vec![], vec![(graph, false)], FxHashSet::default());
+    while let Some((g, done)) = open.pop() {
+        if done {
+            order.push(g);
+        } else if seen.insert(std::ptr::from_ref(g)) {
+            open.push((g, true));
+            open.extend(g.nodes().iter().flat_map(|n| &n.bodies).map(|b| (&**b, false)));
+        }
     }
-    order.reverse();
     order
 }
 

@@ -195,6 +195,7 @@ pub(super) fn float_binary(op: Binary, x: f64, y: f64) -> Option<f64> {
         Binary::Power => libm::pow(x, y),
         Binary::Atan2 => libm::atan2(x, y),
         Binary::Maximum => larger(x, y),
+        Binary::Minimum if x.is_nan() || y.is_nan() => f64::NAN,
         Binary::Minimum => -larger(-x, -y),
         Binary::Polygamma => special::polygamma(x, y),
         Binary::Zeta => special::zeta(x, y),
