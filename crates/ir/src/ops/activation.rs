@@ -184,18 +184,6 @@ pub(super) static OPS: &[OpDef] = &[
         SIMPLE,
     )
     .variants(&["log_sigmoid_forward.output"]),
-    OpDef::new(
-        "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
-        rrelu,
-        &[ok("f32[9]"), ok("f32[9], 0.1, 0.3"), err("f32[9], training=true", "rrelu in training has no lowering")],
-    )
-    .variants(&["rrelu_"]),
-    OpDef::new(
-        "aten::rrelu_with_noise(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
-        rrelu,
-        &[ok("f32[9], f32[9]"), ok("f32[9], f32[9], 0.1, 0.3")],
-    )
-    .variants(&["rrelu_with_noise_", "rrelu_with_noise.out"]),
 ];
 
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -376,13 +364,4 @@ fn glu(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
 
 fn log_sigmoid(x: Expr<'_>) -> Expr<'_> {
     x.min(0.0) - (-x.abs()).exp().ln_1p()
-}
-
-/// Outside training a leaky relu with the mean slope.
-fn rrelu(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    if c.flag("training")? {
-        unsupported!("rrelu in training has no lowering");
-    }
-    let names = ["self", "lower", "upper"];
-    one(on_floats(c, b, "rrelu", names, |[x, low, high]| leaky_relu(x, (low + high) * 0.5))?)
 }
