@@ -88,7 +88,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             Ok(vec![Some(out), noise])
         },
         &[ok("f32[2,3], f32[2,3]"), ok("f32[4], f32[4], 0.1, 0.3, true")],
-    ),
+    )
+    .variants(&["rrelu_with_noise_", "rrelu_with_noise.out"]),
     OpDef::new(
         "aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, \
          Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)",
