@@ -133,7 +133,8 @@ def call(sample: dict[str, Any]) -> list[Any]:
             break
         positional.append(named.pop(argument))
     torch.manual_seed(0)
-    return list(flat(op(*positional, **named))) + after
+    result = op(*positional, **named)
+    return (list(flat(result)) if op._schema.returns else []) + after
 
 
 def flat(result: Any) -> Iterator[Any]:

@@ -90,12 +90,12 @@ pub(super) static OPS: &[OpDef] = &[
             one(on_floats(c, b, "gelu", ["self"], |[x]| if tanh { gelu_tanh(x) } else { gelu(x) })?)
         },
         &[
-            ok("f32[3,4]"),
+            ok("f32[3,4]{-4..4}"),
             ok("f32[3,4], approximate='tanh'"),
-            ok("f64[9]"),
-            ok("bf16[9]"),
+            ok("f64[9]{-9..9}"),
+            ok("bf16[9]{-4..4}"),
             ok("bf16[9], approximate='tanh'"),
-            ok("f32[3]{nan,inf,-20}"),
+            ok("f32[4]{nan,-20,20,-0.0}"),
             err("f32[2], approximate='erf'", "approximate argument must be either none or tanh."),
             err("i64[3]", "not implemented for 'Long'"),
         ],
