@@ -39,6 +39,7 @@ mod logic;
 mod loss;
 mod matmul;
 mod normalization;
+mod optimizer;
 mod patches;
 mod pointwise;
 mod pool;
@@ -180,6 +181,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("normalization", normalization::OPS),
     ("norms", reduce::norms::OPS),
     ("pad", join::pad::OPS),
+    ("optimizer", optimizer::OPS),
     ("patches", patches::OPS),
     ("place", join::place::OPS),
     ("pointwise", pointwise::OPS),
