@@ -126,15 +126,14 @@ def call(sample: dict[str, Any]) -> list[Any]:
     op = getattr(getattr(getattr(torch.ops, namespace), base), overload)
     order = [argument.name for argument in op._schema.arguments if not argument.kwarg_only]
     named = {argument["name"]: value(argument["value"]) for argument in sample["args"]}
-    after = list(flat([named.get(argument) for argument in sample["written"]]))
+    after = [named.get(argument) for argument in sample["written"]]
     positional = []
     for argument in order:
         if argument not in named:
             break
         positional.append(named.pop(argument))
     torch.manual_seed(0)
-    result = op(*positional, **named)
-    return (list(flat(result)) if op._schema.returns else []) + after
+    return list(flat(op(*positional, **named))) + after
 
 
 def flat(result: Any) -> Iterator[Any]:

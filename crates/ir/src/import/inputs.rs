@@ -67,7 +67,10 @@ impl<'t> Importer<'t> {
         kind: InputKind,
         target: Option<&String>,
     ) -> Result<(InputValue, TensorId)> {
-        let named = |e: Error| Error::new(e.kind(), format!("input `{name}`: {}", e.message()));
+        let named = |e: Error| {
+            let named = Error::new(e.kind(), format!("input `{name}`: {}", e.message()));
+            e.help().map_or(named.clone(), |help| named.with_help(help))
+        };
         let Some(meta) = scope.graph.tensor_values.get(name) else { invalid!("the trace gives no type for `{name}`") };
         let (dtype, layout) = self.layout_of(name, meta).map_err(named)?;
         self.depend_on(meta)?;

@@ -149,6 +149,7 @@ impl<'t> Importer<'t> {
     pub(super) fn sym_float(&self, scope: &Scope<'t>, a: &SymFloatArgument) -> Result<Scalar> {
         match a {
             SymFloatArgument::AsFloat(x) => Ok(known(Number::Float(x.0))),
+            SymFloatArgument::AsInt(i) => Ok(known(Number::Int(*i))),
             SymFloatArgument::AsName(name) => self.number(scope, name),
         }
     }

@@ -133,22 +133,22 @@ pub enum OptionalTensor {
 }
 
 macro_rules! symbolic_arguments {
-    ($($(#[$doc:meta])* $name:ident { $variant:ident($ty:ty) })*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident($ty:ty)),+ })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[allow(missing_docs)]
         pub enum $name {
             AsName(String),
-            $variant($ty),
+            $($variant($ty)),+
         }
     )*};
 }
 symbolic_arguments! {
     /// An integer, or the name of a symbolic one.
     SymIntArgument { AsInt(i64) }
-    /// A float, or the name of a symbolic one.
-    SymFloatArgument { AsFloat(Float) }
+    /// A float, or the name of a symbolic one. Lists of floats may hold integers.
+    SymFloatArgument { AsFloat(Float), AsInt(i64) }
     /// A truth value, or the name of a symbolic one.
     SymBoolArgument { AsBool(bool) }
 }

@@ -1,0 +1,5 @@
+//! Draws from the seeded generator.
+
+use super::OpDef;
+
+pub(super) static OPS: &[OpDef] = &[];
