@@ -77,9 +77,14 @@ fn least(dtype: DType) -> Number {
     }
 }
 
-/// Zero of `ty`.
+/// Zero in every element of `ty`.
 pub(crate) fn zeros(ty: &TensorType) -> Literal {
-    Literal::splat(Number::Int(0), ty.dtype, ty.shape.iter().copied())
+    filled(Number::Int(0), ty)
+}
+
+/// `number` in every element of `ty`.
+pub(crate) fn filled(number: Number, ty: &TensorType) -> Literal {
+    Literal::splat(number, ty.dtype, ty.shape.iter().copied())
 }
 
 #[cfg(test)]

@@ -4,10 +4,7 @@ use crate::constant::{greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
-use ir::{
-    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type,
-    Unary,
-};
+use ir::{Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type};
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
 use melior::ir::operation::{OperationBuilder, OperationMutLike};
@@ -20,7 +17,9 @@ use smallvec::{SmallVec, smallvec};
 const MAX_DEPTH: usize = 64;
 
 /// `graph` as a module with one public function, `@main`.
-pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph) -> Result<Module<'c>> {
+///
+/// `aliased[i]` is the result that takes argument `i`'s memory.
+pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph, aliased: &[Option<usize>]) -> Result<Module<'c>> {
     let unknown = Location::unknown(session.context);
     let mut module = Module::new(unknown);
     if session.options.locations && !graph.name.is_empty() {
@@ -42,17 +41,16 @@ pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph) -> Result<Module<
         (id("sym_visibility"), StringAttribute::new(session.context, "public").into()),
         (id("function_type"), TypeAttribute::new(signature).into()),
     ];
-    let aliased = donations(session, graph)?;
     if aliased.iter().any(Option::is_some) {
-        attributes.push((id("arg_attrs"), session.arguments(&aliased)?));
+        attributes.push((id("arg_attrs"), session.arguments(aliased)?));
     }
     let function = OperationBuilder::new("func.func", unknown).add_attributes(&attributes).add_regions([region]);
     module.body().append_operation(function.build().map_err(internal)?);
     Ok(module)
 }
 
-/// For each input the output that takes its memory.
-fn donations(session: &Session<'_>, graph: &Graph) -> Result<Vec<Option<usize>>> {
+/// For each input the output that is its next value.
+pub(crate) fn next_values(graph: &Graph) -> Result<Vec<Option<usize>>> {
     let mut aliased = vec![None; graph.inputs.len()];
     for (i, output) in graph.outputs.iter().enumerate() {
         let OutputKind::Mutation(input) = output.kind else { continue };
@@ -67,7 +65,7 @@ fn donations(session: &Session<'_>, graph: &Graph) -> Result<Vec<Option<usize>>>
             return Err(Error::internal(format!("{} has two next values", target.name)));
         }
     }
-    Ok(if session.options.donate { aliased } else { vec![None; graph.inputs.len()] })
+    Ok(aliased)
 }
 
 fn types<'t, 'c>(session: &Session<'c>, types: impl Iterator<Item = &'t Type>) -> Result<Vec<MlirType<'c>>> {
@@ -151,8 +149,14 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::Input { .. } | Op::GetTupleElement { .. } => return Err(internal("handled with the node")),
             Op::Constant(literal) => hlo("stablehlo.constant").with("value", s.dense(literal)?),
             Op::Iota { dim, .. } => hlo("stablehlo.iota").with("iota_dimension", s.index(*dim)?),
-            Op::Unary(u) => return self.function(unary(*u), args, types, node),
-            Op::Binary(b) => return self.function(binary(*b), args, types, node),
+            Op::Unary(u) => {
+                let ([x], [ty]) = (args, types) else { return Err(internal("takes one operand")) };
+                return Ok(smallvec![self.unary(*u, *x, ty, tensor(&node.ty)?)?]);
+            }
+            Op::Binary(b) => {
+                let ([x, y], [ty, _]) = (args, types) else { return Err(internal("takes two operands")) };
+                return Ok(smallvec![self.binary(*b, *x, *y, ty, tensor(&node.ty)?)?]);
+            }
             Op::Compare(c) => hlo("stablehlo.compare")
                 .with("comparison_direction", s.comparison_direction(*c)?)
                 .with("compare_type", s.comparison_type(first(types)?.dtype)?),
@@ -199,23 +203,9 @@ impl<'s, 'c> Scope<'s, 'c> {
         self.results(instruction, &node.ty)
     }
 
-    /// An elementwise op. No plugin expands special functions of 8-bit floats: those are computed in `f32`.
-    fn function(&self, name: &'static str, args: &[V<'c>], types: &[&TensorType], node: &Node) -> Result<Values<'c>> {
-        let result = tensor(&node.ty)?;
-        let narrow = matches!(result.dtype, DType::F8E4M3FN | DType::F8E5M2);
-        if !(narrow && name.starts_with("chlo.")) {
-            return Ok(smallvec![self.elementwise(name, args, result)?]);
-        }
-        let wide = TensorType { dtype: DType::F32, shape: first(types)?.shape.clone() };
-        let widened: Values<'c> =
-            args.iter().map(|&a| self.elementwise("stablehlo.convert", &[a], &wide)).collect::<Result<_>>()?;
-        let computed = self.elementwise(name, &widened, &wide)?;
-        Ok(smallvec![self.elementwise("stablehlo.convert", &[computed], result)?])
-    }
-
     /// Conversion to `bool`: `x != 0`.
     fn truth(&self, args: &[V<'c>], types: &[&TensorType]) -> Result<Values<'c>> {
-        let ([x], [ty]) = (args, types) else { return Err(internal("convert takes one operand")) };
+        let ([x], [ty]) = (args, types) else { return Err(internal("takes one operand")) };
         let zero = self.constant(&zeros(ty))?;
         Ok(smallvec![self.compare(Comparison::Ne, ty, *x, zero)?])
     }
@@ -343,70 +333,4 @@ impl<'s, 'c> Scope<'s, 'c> {
 
 fn first<'t>(types: &[&'t TensorType]) -> Result<&'t TensorType> {
     types.first().copied().ok_or_else(|| internal("the op has no operand"))
-}
-
-fn unary(u: Unary) -> &'static str {
-    match u {
-        Unary::Abs => "stablehlo.abs",
-        Unary::Acos => "chlo.acos",
-        Unary::Acosh => "chlo.acosh",
-        Unary::Asin => "chlo.asin",
-        Unary::Asinh => "chlo.asinh",
-        Unary::Atanh => "chlo.atanh",
-        Unary::BesselI1e => "chlo.bessel_i1e",
-        Unary::Cbrt => "stablehlo.cbrt",
-        Unary::Ceil => "stablehlo.ceil",
-        Unary::Cosh => "chlo.cosh",
-        Unary::Cosine => "stablehlo.cosine",
-        Unary::CountLeadingZeros => "stablehlo.count_leading_zeros",
-        Unary::Digamma => "chlo.digamma",
-        Unary::Erf => "chlo.erf",
-        Unary::ErfInv => "chlo.erf_inv",
-        Unary::Erfc => "chlo.erfc",
-        Unary::Exponential => "stablehlo.exponential",
-        Unary::ExponentialMinusOne => "stablehlo.exponential_minus_one",
-        Unary::Floor => "stablehlo.floor",
-        Unary::Imag => "stablehlo.imag",
-        Unary::IsFinite => "stablehlo.is_finite",
-        Unary::Lgamma => "chlo.lgamma",
-        Unary::Log => "stablehlo.log",
-        Unary::LogPlusOne => "stablehlo.log_plus_one",
-        Unary::Logistic => "stablehlo.logistic",
-        Unary::Negate => "stablehlo.negate",
-        Unary::Not => "stablehlo.not",
-        Unary::Popcnt => "stablehlo.popcnt",
-        Unary::Real => "stablehlo.real",
-        Unary::RoundNearestEven => "stablehlo.round_nearest_even",
-        Unary::Rsqrt => "stablehlo.rsqrt",
-        Unary::Sign => "stablehlo.sign",
-        Unary::Sine => "stablehlo.sine",
-        Unary::Sinh => "chlo.sinh",
-        Unary::Sqrt => "stablehlo.sqrt",
-        Unary::Tan => "stablehlo.tan",
-        Unary::Tanh => "stablehlo.tanh",
-    }
-}
-
-fn binary(b: Binary) -> &'static str {
-    match b {
-        Binary::Add => "stablehlo.add",
-        Binary::And => "stablehlo.and",
-        Binary::Atan2 => "stablehlo.atan2",
-        Binary::Complex => "stablehlo.complex",
-        Binary::Divide => "stablehlo.divide",
-        Binary::Maximum => "stablehlo.maximum",
-        Binary::Minimum => "stablehlo.minimum",
-        Binary::Multiply => "stablehlo.multiply",
-        Binary::NextAfter => "chlo.next_after",
-        Binary::Or => "stablehlo.or",
-        Binary::Polygamma => "chlo.polygamma",
-        Binary::Power => "stablehlo.power",
-        Binary::Remainder => "stablehlo.remainder",
-        Binary::ShiftLeft => "stablehlo.shift_left",
-        Binary::ShiftRightArithmetic => "stablehlo.shift_right_arithmetic",
-        Binary::ShiftRightLogical => "stablehlo.shift_right_logical",
-        Binary::Subtract => "stablehlo.subtract",
-        Binary::Xor => "stablehlo.xor",
-        Binary::Zeta => "chlo.zeta",
-    }
 }

@@ -13,7 +13,8 @@
 //!
 //! What a core op leaves implicit is written out here: the bodies of reductions, scatters and sorts (`body`), with
 //! their rules for NaN and ties; `bool` conversions as comparisons with zero; tuples, which never surface, as the
-//! results of their op. Special functions (`erf`, `lgamma`, ...) are CHLO ops: every plugin expands them itself.
+//! results of their op. Special functions (`erf`, `lgamma`, ...) are CHLO ops, which plugins expand themselves; where their
+//! answer is not the core op's, `function` writes another formula.
 //!
 //! A [`Module`] is bytecode: `Send`, free of any MLIR context, the same bytes on every host. Its text is for people
 //! and is printed from the bytecode on demand. With [`LowerOptions::locations`] off, the bytes do not depend on where
@@ -25,6 +26,7 @@ mod attr;
 mod body;
 mod constant;
 mod emit;
+mod function;
 mod location;
 mod module;
 mod scope;
@@ -36,6 +38,10 @@ pub use module::{Module, TextOptions};
 
 /// Changes whenever the same graph would be written differently. Part of every compile-cache key.
 pub const EMITTER_VERSION: u32 = 1;
+
+/// XLA flags that every compile needs: without them a plugin computes something else than the module says. The CPU
+/// plugin's maximum and minimum would lose NaNs.
+pub const XLA_FLAGS: &[(&str, bool)] = &[("xla_cpu_enable_fast_min_max", false)];
 
 /// What a module carries besides the program.
 #[derive(Clone, Debug)]
@@ -63,7 +69,12 @@ impl Default for LowerOptions {
 pub fn lower(graph: &ir::Graph, options: &LowerOptions) -> Result<Module> {
     let context = session::context();
     let session = session::Session::new(&context, options);
-    let module = emit::module(&session, graph)?;
+    let mut aliased = emit::next_values(graph)?;
+    if !options.donate {
+        aliased.fill(None);
+    }
+    let module = emit::module(&session, graph, &aliased)?;
     session.check(&module)?;
-    Ok(Module::new(&module))
+    let donated = (0..aliased.len()).filter(|&i| aliased[i].is_some()).collect();
+    Ok(Module::new(&module, donated))
 }

@@ -9,6 +9,7 @@ use melior::ir::operation::{OperationLike, OperationPrintingFlags};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     bytecode: Vec<u8>,
+    donated: Vec<usize>,
 }
 
 /// How to print a module.
@@ -21,8 +22,8 @@ pub struct TextOptions {
 }
 
 impl Module {
-    pub(crate) fn new(module: &melior::ir::Module<'_>) -> Module {
-        Module { bytecode: module.as_operation().write_bytecode() }
+    pub(crate) fn new(module: &melior::ir::Module<'_>, donated: Vec<usize>) -> Module {
+        Module { bytecode: module.as_operation().write_bytecode(), donated }
     }
 
     /// What plugins compile.
@@ -33,6 +34,11 @@ impl Module {
     /// What plugins compile.
     pub fn into_bytecode(self) -> Vec<u8> {
         self.bytecode
+    }
+
+    /// Positions of the arguments that give their memory to a result, ascending.
+    pub fn donated(&self) -> &[usize] {
+        &self.donated
     }
 
     /// MLIR text without locations. Plugins compile it too.

@@ -103,7 +103,7 @@ impl<'s, 'c> Scope<'s, 'c> {
         self.single(Instruction::new(name).operands(operands), ty)
     }
 
-    fn single(&self, i: Instruction<'c>, ty: &TensorType) -> Result<V<'c>> {
+    pub(crate) fn single(&self, i: Instruction<'c>, ty: &TensorType) -> Result<V<'c>> {
         let op = self.push(i, &[self.session.tensor(ty)?])?;
         Ok(op.result(0).map_err(internal)?.into())
     }

@@ -121,18 +121,6 @@ impl Program {
     }
 }
 
-/// `op` applied to arguments of the given types; all parts of its result are given out. `None` if it does not apply.
-pub fn single(name: &str, op: Op, args: &[(DType, &[usize])]) -> Option<Graph> {
-    let mut p = Program::new(name);
-    let args: Vec<ValueId> = args.iter().map(|(d, s)| p.arg(*d, s)).collect();
-    let v = p.b.push(op, &args, vec![]).ok()?;
-    match p.b.elements(v) {
-        Ok(parts) => parts.into_iter().for_each(|part| p.give(part)),
-        Err(_) => p.give(v),
-    }
-    Some(p.done())
-}
-
 type Build = fn() -> Result<Graph>;
 type Extents = &'static [usize];
 
