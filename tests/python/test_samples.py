@@ -138,7 +138,7 @@ def call(sample: dict[str, Any], change: Callable[[Any], Any] = lambda given: gi
     op = getattr(getattr(getattr(torch.ops, namespace), base), overload)
     order = [argument.name for argument in op._schema.arguments if not argument.kwarg_only]
     named = {argument["name"]: change(value(argument["value"])) for argument in sample["args"]}
-    after = [named.get(argument) for argument in sample["written"]]
+    after = list(flat([named.get(argument) for argument in sample["written"]]))
     positional = []
     for argument in order:
         if argument not in named:

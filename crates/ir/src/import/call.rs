@@ -155,7 +155,7 @@ impl<'t> Importer<'t> {
     ) -> Result<()> {
         let names = results(node)?;
         let written = assigned.entry.schema.args.iter().zip(owned).filter(|(p, _)| p.written);
-        let written: Vec<&Owned> = written.map(|(_, o)| o).collect();
+        let written: Vec<Option<TensorId>> = written.flat_map(|(_, o)| written_tensors(o)).collect();
         expect_results(&outs, names.len() + written.len())?;
         let (new, next) = outs.split_at(names.len());
         for (name, out) in names.iter().zip(new) {
@@ -167,8 +167,8 @@ impl<'t> Importer<'t> {
             scope.names.insert(name, binding);
         }
         for (target, next) in written.into_iter().zip(next) {
-            if let (Owned::Tensor(t), Some(v)) = (target, next) {
-                self.store(*t, *v)?;
+            if let (Some(t), Some(v)) = (target, next) {
+                self.store(t, *v)?;
             }
         }
         Ok(())
@@ -367,5 +367,15 @@ fn scalar_type(d: DType) -> &'static str {
         F64 => "Double",
         C64 => "ComplexFloat",
         C128 => "ComplexDouble",
+    }
+}
+
+/// The tensors behind a written argument, one for each next value that the op gives.
+fn written_tensors(arg: &Owned) -> Vec<Option<TensorId>> {
+    match arg {
+        Owned::Tensor(t) => vec![Some(*t)],
+        Owned::Tensors(ts) => ts.clone(),
+        Owned::Plain(Arg::Scalars(_)) => vec![], // an empty list
+        Owned::Plain(_) => vec![None],
     }
 }

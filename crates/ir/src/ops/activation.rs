@@ -9,24 +9,27 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure, unsupported};
+use crate::{DType, ensure};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 pub(super) static OPS: &[OpDef] = &[
-    unary!(relu, &[
-        ok("f32[3,4]"),
-        ok("f32[5]{nan,inf,-inf,-0.0,0}"),
-        ok("bf16[9]"),
-        ok("i64[5]"),
-        ok("u8[5]"),
-        err("bool[2]", "Boolean inputs not supported for relu"),
-        err("c64[2]", "clamp is not supported for complex types"),
-    ]),
-    OpDef::new("aten::relu6(Tensor self) -> Tensor", |c, b| one(hardtanh(c, b, number(0.0), number(6.0))?), &[
-        ok("f32[9]{-2..9}"),
-        ok("f32[3]{nan,inf,-inf}"),
-        ok("i64[5]"),
-    ])
+    unary!(
+        relu,
+        &[
+            ok("f32[3,4]"),
+            ok("f32[5]{nan,inf,-inf,-0.0,0}"),
+            ok("bf16[9]"),
+            ok("i64[5]"),
+            ok("u8[5]"),
+            err("bool[2]", "Boolean inputs not supported for relu"),
+            err("c64[2]", "clamp is not supported for complex types"),
+        ]
+    ),
+    OpDef::new(
+        "aten::relu6(Tensor self) -> Tensor",
+        |c, b| one(hardtanh(c, b, number(0.0), number(6.0))?),
+        &[ok("f32[9]{-2..9}"), ok("f32[3]{nan,inf,-inf}"), ok("i64[5]")],
+    )
     .variants(&["relu6_"]),
     OpDef::new(
         "aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
@@ -50,7 +53,9 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
         |c, b| {
             let names = ["self", "alpha", "scale", "input_scale"];
-            one(on_floats(c, b, "elu", names, |[x, alpha, scale, input_scale]| elu(x, alpha * scale, scale, input_scale))?)
+            one(on_floats(c, b, "elu", names, |[x, alpha, scale, input_scale]| {
+                elu(x, alpha * scale, scale, input_scale)
+            })?)
         },
         &[
             ok("f32[9]"),
@@ -85,18 +90,27 @@ pub(super) static OPS: &[OpDef] = &[
             one(on_floats(c, b, "gelu", ["self"], |[x]| if tanh { gelu_tanh(x) } else { gelu(x) })?)
         },
         &[
-            ok("f32[3,4]"),
+            ok("f32[3,4]{-4..4}"),
             ok("f32[3,4], approximate='tanh'"),
-            ok("f64[9]"),
-            ok("bf16[9]"),
+            ok("f64[9]{-9..9}"),
+            ok("bf16[9]{-4..4}"),
             ok("bf16[9], approximate='tanh'"),
-            ok("f32[3]{nan,inf,-20}"),
+            ok("f32[4]{nan,-20,20,-0.0}"),
             err("f32[2], approximate='erf'", "approximate argument must be either none or tanh."),
             err("i64[3]", "not implemented for 'Long'"),
         ],
     )
     .variants(&["gelu_", "gelu.out"]),
-    unary!(silu, &[ok("f32[3,4]"), ok("f32[3]{nan,inf,-200}"), ok("bf16[9]"), ok("c64[3]"), err("i64[3]", "not implemented for 'Long'")]),
+    unary!(
+        silu,
+        &[
+            ok("f32[3,4]"),
+            ok("f32[3]{nan,inf,-200}"),
+            ok("bf16[9]"),
+            ok("c64[3]"),
+            err("i64[3]", "not implemented for 'Long'")
+        ]
+    ),
     unary!(mish, SIMPLE),
     OpDef::new(
         "aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
@@ -127,23 +141,25 @@ pub(super) static OPS: &[OpDef] = &[
         SIMPLE,
     )
     .variants(&["hardshrink.out"]),
-    OpDef::new("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", softshrink, &[
-        ok("f32[9]"),
-        ok("f32[9], 0"),
-        ok("f32[4]{nan,inf,-inf,0.5}"),
-        ok("bf16[9]"),
-        err("f32[2], -1", "lambda must be greater or equal to 0, but found to be -1"),
-        err("i64[3]", "not implemented for 'Long'"),
-    ])
+    OpDef::new(
+        "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+        softshrink,
+        &[
+            ok("f32[9]"),
+            ok("f32[9], 0"),
+            ok("f32[4]{nan,inf,-inf,0.5}"),
+            ok("bf16[9]"),
+            err("f32[2], -1", "lambda must be greater or equal to 0, but found to be -1"),
+            err("i64[3]", "not implemented for 'Long'"),
+        ],
+    )
     .variants(&["softshrink.out"]),
     OpDef::new(
         "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
         |c, b| {
             let v = c.tensor(b, "self")?;
             let operands = [v.into(), c.operand(b, "threshold")?, c.operand(b, "value")?];
-            one(elementwise(c, b, operands, b.dtype(v), |[x, threshold, value]| {
-                x.at_most(threshold).select(value, x)
-            })?)
+            one(elementwise(c, b, operands, b.dtype(v), |[x, threshold, value]| x.at_most(threshold).select(value, x))?)
         },
         &[ok("f32[9], 0.5, 20"), ok("f32[3]{nan,inf,0.5}, 0.5, 1"), ok("i64[9], 1, 7"), ok("bf16[9], 0.1, -1")],
     )
@@ -153,20 +169,28 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| one(on_floats(c, b, "prelu", ["self", "weight"], |[x, w]| x.greater(0.0).select(x, w * x))?),
         &[ok("f32[2,3], f32[1,3]"), ok("bf16[9], bf16[1]"), err("i64[3], i64[1]", "not implemented for 'Long'")],
     ),
-    OpDef::new("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu, &[
-        ok("f32[2,3,4], f32[3]"),
-        ok("f32[2,3,4], f32[1]"),
-        ok("f32[2,3], f32[]"),
-        ok("f32[], f32[1]"),
-        err("f32[2,3], f32[4]", "Found parameter numbers = 4, and channel size = 3."),
-    ]),
-    OpDef::new("aten::glu(Tensor self, int dim=-1) -> Tensor", |c, b| one(glu(c, b)?), &[
-        ok("f32[3,4]"),
-        ok("f32[4,3], 0"),
-        ok("bf16[2,6,3], 1"),
-        err("f32[3,3]", "Halving dimension must be even, but dimension 1 is size 3"),
-        err("f32[]", "glu does not support 0-dimensional tensors"),
-    ])
+    OpDef::new(
+        "aten::prelu(Tensor self, Tensor weight) -> Tensor",
+        prelu,
+        &[
+            ok("f32[2,3,4], f32[3]"),
+            ok("f32[2,3,4], f32[1]"),
+            ok("f32[2,3], f32[]"),
+            ok("f32[], f32[1]"),
+            err("f32[2,3], f32[4]", "Found parameter numbers = 4, and channel size = 3."),
+        ],
+    ),
+    OpDef::new(
+        "aten::glu(Tensor self, int dim=-1) -> Tensor",
+        |c, b| one(glu(c, b)?),
+        &[
+            ok("f32[3,4]"),
+            ok("f32[4,3], 0"),
+            ok("bf16[2,6,3], 1"),
+            err("f32[3,3]", "Halving dimension must be even, but dimension 1 is size 3"),
+            err("f32[]", "glu does not support 0-dimensional tensors"),
+        ],
+    )
     .variants(&["glu.out"]),
     OpDef::new(
         "aten::log_sigmoid(Tensor self) -> Tensor",
@@ -184,18 +208,6 @@ pub(super) static OPS: &[OpDef] = &[
         SIMPLE,
     )
     .variants(&["log_sigmoid_forward.output"]),
-    OpDef::new(
-        "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
-        rrelu,
-        &[ok("f32[9]"), ok("f32[9], 0.1, 0.3"), err("f32[9], training=true", "rrelu in training has no lowering")],
-    )
-    .variants(&["rrelu_"]),
-    OpDef::new(
-        "aten::rrelu_with_noise(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
-        rrelu,
-        &[ok("f32[9], f32[9]"), ok("f32[9], f32[9], 0.1, 0.3")],
-    )
-    .variants(&["rrelu_with_noise_", "rrelu_with_noise.out"]),
 ];
 
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -376,13 +388,4 @@ fn glu(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
 
 fn log_sigmoid(x: Expr<'_>) -> Expr<'_> {
     x.min(0.0) - (-x.abs()).exp().ln_1p()
-}
-
-/// Outside training a leaky relu with the mean slope.
-fn rrelu(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    if c.flag("training")? {
-        unsupported!("rrelu in training has no lowering");
-    }
-    let names = ["self", "lower", "upper"];
-    one(on_floats(c, b, "rrelu", names, |[x, low, high]| leaky_relu(x, (low + high) * 0.5))?)
 }

@@ -146,7 +146,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
         |c, b| one(on_floats(c, b, "log_sigmoid_backward", ["grad_output", "self"], |[g, x]| g * (-x).logistic())?),
-        &[ok("f32[9], f32[9]{-3,-2,-1,0,0.5,1,2,3,4}, f32[9]{0.05,0.135,0.368,1,0.607,0.368,0.135,0.05,0.018}")],
+        &[ok("f32[3], f32[3]{0.6931471805599453,-0.6931471805599453,0}, f32[3]{0.5,0.5,1}")],
     )
     .variants(&["log_sigmoid_backward.grad_input"]),
     OpDef::new(
@@ -163,7 +163,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new("aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", glu_backward, &[
         ok("f32[3,2], f32[3,4], -1"),
         ok("f32[2,3], f32[4,3], 0"),
-        ok("bf16[3,2], bf16[3,4], 1"),
+        ok("f64[3,2], f64[3,4], 1"),
     ])
     .variants(&["glu_backward.grad_input"]),
     OpDef::new(

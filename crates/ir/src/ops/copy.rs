@@ -46,7 +46,6 @@ pub(super) static OPS: &[OpDef] = &[
     copied!("detach_copy", ["detach_copy.out"]),
     copied!("lift", ["lift.out"]),
     copied!("lift_fresh_copy", ["lift_fresh_copy.out"]),
-    copied!("_lazy_clone", []),
     OpDef::new(
         "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
         same_value,
@@ -79,7 +78,7 @@ pub(super) static OPS: &[OpDef] = &[
         convert,
         &[
             ok("f32[2,3], dtype=bf16"),
-            ok("f32[9], dtype=i64"),
+            ok("f32[9]{-9..9}, dtype=i64"),
             ok("f32[5]{0,-0.0,nan,0.5,inf}, dtype=bool"),
             ok("i64[9], dtype=u8"),
             ok("i64[9], dtype=f16"),

@@ -39,6 +39,7 @@ mod logic;
 mod loss;
 mod matmul;
 mod normalization;
+mod optimizer;
 mod patches;
 mod pointwise;
 mod pool;
@@ -49,6 +50,7 @@ mod regression_loss;
 mod rnn;
 mod rounding;
 mod scan;
+mod search;
 mod softmax;
 mod sort;
 mod upsample;
@@ -147,8 +149,8 @@ pub struct Entry {
 /// Every family, in the order docs/ops.md lists them.
 static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
-    ("adaptive_pool", adaptive_pool::OPS),
     ("activation_backward", activation_backward::OPS),
+    ("adaptive_pool", adaptive_pool::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
     ("avg_pool", avg_pool::OPS),
@@ -162,6 +164,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("creation", creation::OPS),
     ("distance", distance::OPS),
     ("division", division::OPS),
+    ("dropout", random::dropout::OPS),
     ("edge_pad", join::pad::EDGE_OPS),
     ("einsum", einsum::OPS),
     ("embedding", index::embedding::OPS),
@@ -178,12 +181,14 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("normalization", normalization::OPS),
     ("norms", reduce::norms::OPS),
     ("pad", join::pad::OPS),
+    ("optimizer", optimizer::OPS),
     ("patches", patches::OPS),
     ("place", join::place::OPS),
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
     ("power", power::OPS),
-    ("random", random::OPS),
+    ("random_fill", random::fill::OPS),
+    ("random_new", random::new::OPS),
     ("reduce", reduce::OPS),
     ("regression_loss", regression_loss::OPS),
     ("repeat", join::repeat::OPS),
@@ -191,6 +196,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("rounding", rounding::OPS),
     ("scan", scan::OPS),
     ("scatter", index::scatter::OPS),
+    ("search", search::OPS),
     ("sizes", views::numbers::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),

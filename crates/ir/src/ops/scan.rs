@@ -198,3 +198,9 @@ fn diff(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     }
     one(v)
 }
+
+/// The running maximum of `v` along `d`.
+pub(super) fn cumulative_max(b: &Builder, v: ValueId, d: usize) -> Result<ValueId> {
+    let least = least(b.dtype(v));
+    scan(b, [v], d, [least], |[x], [y]| Ok([b.maximum(x, y)?])).map(|[v]| v)
+}

@@ -1,14 +1,13 @@
 //! Norms, distances and the logarithm of a sum of exponentials.
 
 use super::super::support::{broadcast_to, common_shape, promote_types, to_float, torch_name};
-use super::super::{Call, OpDef, Outs, err, many, ok, one};
+use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::{Over, sum_as};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer, Unary};
-use crate::types::Dims;
 use crate::{DType, ensure, invalid};
 
 pub(in super::super) static OPS: &[OpDef] = &[
@@ -65,11 +64,6 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[ok("f16[2,3], 2, dtype=f32")],
     )
     .variants(&["norm.ScalarOpt_dtype_out"]),
-    OpDef::new(
-        "aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
-        foreach_norm,
-        &[ok("[f16[2], f32[2,3], f32[0]]"), ok("[f32[2], f32[3]], 1")],
-    ),
     OpDef::new(
         "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
         dist,
@@ -178,20 +172,6 @@ fn norm_of(b: &Builder, over: &Over, p: f64, dtype: Option<DType>) -> Result<Val
         torch_name(from)
     );
     vector_norm(b, over, p, dtype)
-}
-
-fn foreach_norm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let (ord, dtype) = (c.float("ord")?, c.optional_dtype("dtype")?);
-    let norm = |v: ValueId| {
-        let over = Over { v, dims: (0..b.rank(v)).collect::<Dims>(), keep: false };
-        check_dtype(b.dtype(v), dtype)?;
-        // Here an empty tensor has the infinity norm 0.
-        if b.ty(v)?.numel() == 0 && ord == f64::INFINITY {
-            return b.full(Number::Int(0), dtype.unwrap_or(b.dtype(v)).real(), &[]);
-        }
-        vector_norm(b, &over, ord, dtype)
-    };
-    many(c.tensors(b, "self")?.into_iter().map(norm).collect::<Result<Vec<_>>>()?)
 }
 
 fn dist(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -1,5 +1,0 @@
-//! Draws from the seeded generator.
-
-use super::OpDef;
-
-pub(super) static OPS: &[OpDef] = &[];

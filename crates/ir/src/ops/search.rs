@@ -1,0 +1,232 @@
+//! Finding and counting values among boundaries; and what has as many results as the data says.
+
+use super::index::put_points;
+use super::index::slices::data_dependent;
+use super::index::take_along;
+use super::support::{broadcast_to, not_implemented, pair};
+use super::{Call, OpDef, Outs, err, ok, one};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::ValueId;
+use crate::literal::Number;
+use crate::op::{Binary, Combiner, Comparison, Reducer, Unary};
+use crate::types::{Dims, Shape};
+use crate::{DType, ensure, invalid};
+
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, \
+         str? side=None, Tensor? sorter=None) -> Tensor",
+        searchsorted,
+        &[
+            ok("f32[4]{1,2,2,5}, f32[2,3]{2,0,9,5,1,2}"),
+            ok("f32[4]{1,2,2,5}, f32[3]{2,5,nan}, right=true"),
+            ok("f32[2,3]{1,2,3,4,5,6}, f32[2,4]{1..6}, side='right', out_int32=true"),
+            ok("i64[3]{1,2,3}, f32[2]{1.5,4}"),
+            ok("f32[3]{3,1,2}, f32[2]{1.5,4}, sorter=i64[3]{1,2,0}"),
+            ok("f32[0], f32[2]"),
+            err("f32[2,3], f32[3,2]", "boundaries tensor should be 1 dimension or the first N-1 dimensions of"),
+            err("f32[3], f32[2], right=true, side='left'", "side and right can't be set to opposites"),
+            err("f32[3], f32[2], side='foo'", "side can only be 'left' or 'right' but got foo"),
+        ],
+    )
+    .variants(&["searchsorted.Tensor_out"]),
+    OpDef::new(
+        "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, \
+         str? side=None, Tensor? sorter=None) -> Tensor",
+        searchsorted_scalar,
+        &[ok("f32[4]{1,2,2,5}, 2"), ok("f32[4]{1,2,2,5}, 2.0, right=true")],
+    )
+    .variants(&["searchsorted.Scalar_out"]),
+    OpDef::new(
+        "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        |c, b| {
+            let (boundaries, v) = (c.tensor(b, "boundaries")?, c.tensor(b, "self")?);
+            bucketize(c, b, boundaries, v)
+        },
+        &[
+            ok("f32[2,3], f32[4]{-1,0,1,2}"),
+            ok("f32[3]{-1,0,nan}, f32[4]{-1,0,1,2}, right=true, out_int32=true"),
+            err("f32[2], f32[3,1]", "boundaries tensor must be 1 dimension, but got dim(2)"),
+        ],
+    )
+    .variants(&["bucketize.Tensor_out"]),
+    OpDef::new(
+        "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+        |c, b| {
+            let (boundaries, v, _) = pair(c, b, c.tensor(b, "boundaries")?, c.scalar("self")?)?;
+            bucketize(c, b, boundaries, b.reshape(b.slice_dim(v, 0, 0, 1, 1)?, &[])?)
+        },
+        &[ok("1, f32[4]{-1,0,1,2}")],
+    )
+    .variants(&["bucketize.Scalar_out"]),
+    OpDef::new(
+        "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+        histc,
+        &[
+            ok("f32[20], 4, -2, 2"),
+            ok("f32[4]{1,2,3,4}, 3"),
+            ok("f32[2]{1,1}, 3"),
+            ok("f32[3]{nan,0.5,7}, 2, 0, 1"),
+            ok("f32[50], 100, -3, 3"),
+            ok("f32[0], 2"),
+            err("i64[3]", "\"histogram_cpu\" not implemented for 'Long'"),
+            err("f32[3], 0", "bins must be > 0, but got 0"),
+            err("f32[3], 2, 2, 1", "torch.histc: max must be larger than min"),
+        ],
+    )
+    .variants(&["histc.out"]),
+    OpDef::new(
+        "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
+        |_, _| Err(data_dependent("bincount").with_help("use torch.histc, or scatter_add into a tensor of known size")),
+        &[err("i64[3]{0..3}", "bincount: the shape of its result depends on the data")],
+    )
+    .variants(&["bincount.out"]),
+    OpDef::new(
+        "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, \
+         Tensor, Tensor)",
+        |_, _| Err(data_dependent("unique")),
+        &[err("f32[3]", "unique: the shape of its result depends on the data")],
+    ),
+    OpDef::new(
+        "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) \
+         -> (Tensor, Tensor, Tensor)",
+        |_, _| Err(data_dependent("unique")),
+        &[err("f32[3], 0", "unique: the shape of its result depends on the data")],
+    ),
+    OpDef::new(
+        "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> \
+         (Tensor, Tensor, Tensor)",
+        |_, _| Err(data_dependent("unique_consecutive")),
+        &[err("f32[3]", "unique_consecutive: the shape of its result depends on the data")],
+    ),
+];
+
+/// Whether equal boundaries count as passed.
+fn right(c: &Call<'_>) -> Result<bool> {
+    let right = c.flag("right")?;
+    match c.string("side")? {
+        None => Ok(right),
+        Some("left") if right => {
+            invalid!(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            )
+        }
+        Some("left") => Ok(false),
+        Some("right") => Ok(true),
+        Some(side) => invalid!("torch.searchsorted(): side can only be 'left' or 'right' but got {side}"),
+    }
+}
+
+fn searchsorted(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (mut boundaries, v) = (c.tensor(b, "sorted_sequence")?, c.tensor(b, "self")?);
+    let right = right(c)?;
+    let (limits, shape) = (b.shape(boundaries), b.shape(v));
+    let n = limits.len();
+    ensure!(n > 0, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension");
+    ensure!(
+        n == 1 || (shape.len() == n && limits[..n - 1] == shape[..n - 1]),
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor \
+         and input value tensor must match, but we got boundaries tensor {limits:?} and input value tensor {shape:?}"
+    );
+    if let Some(sorter) = c.optional_tensor(b, "sorter")? {
+        ensure!(b.shape(sorter) == limits, "torch.searchsorted(): boundary and sorter must have the same size");
+        boundaries = take_along(b, boundaries, n - 1, sorter)?;
+    }
+    passed(c, b, boundaries, v, right)
+}
+
+fn searchsorted_scalar(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let right = right(c)?;
+    let mut boundaries = c.tensor(b, "sorted_sequence")?;
+    ensure!(
+        b.rank(boundaries) == 1,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got \
+         boundaries tensor dim({}) and input value's dim(0) numel(1)",
+        b.rank(boundaries)
+    );
+    if let Some(sorter) = c.optional_tensor(b, "sorter")? {
+        boundaries = take_along(b, boundaries, 0, sorter)?;
+    }
+    let dtype = super::support::result_type(c, b, &[boundaries.into(), c.scalar("self")?.into()]);
+    let v = c.scalar_value(b, &c.scalar("self")?, dtype)?;
+    passed(c, b, boundaries, v, right)
+}
+
+fn bucketize(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId) -> Result<Outs> {
+    let rank = b.rank(boundaries);
+    ensure!(rank == 1, "boundaries tensor must be 1 dimension, but got dim({rank})");
+    passed(c, b, boundaries, v, c.flag("right")?)
+}
+
+/// For each element of `v` the number of boundaries it has passed: those that are not at or beyond it.
+fn passed(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId, right: bool) -> Result<Outs> {
+    let out = if c.flag("out_int32")? { DType::I32 } else { DType::I64 };
+    let dtype = super::support::promote_types(b.dtype(boundaries), b.dtype(v));
+    let (limits, mut shape) = (b.shape(boundaries), b.shape(v));
+    let last = shape.len();
+    shape.push(limits[limits.len() - 1]);
+    let value = b.broadcast_in_dim(b.convert(v, dtype)?, &shape, &(0..last).collect::<Dims>())?;
+    let along: Dims = (0..limits.len() - 1).chain([last]).collect();
+    let boundary = b.broadcast_in_dim(b.convert(boundaries, dtype)?, &shape, &along)?;
+    let stops = b.compare(if right { Comparison::Gt } else { Comparison::Ge }, boundary, value)?;
+    let passed = b.convert(b.unary(Unary::Not, stops)?, out)?;
+    one(b.reduce(passed, Reducer::Add, &[last])?)
+}
+
+fn histc(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, bins) = (c.tensor(b, "self")?, c.int("bins")?);
+    let (dtype, n) = (b.dtype(v), b.ty(v)?.numel());
+    if !dtype.is_float() {
+        return not_implemented("histogram_cpu", dtype);
+    }
+    ensure!(bins > 0, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    let bins = bins as usize;
+    if n == 0 {
+        return one(b.full(Number::Int(0), dtype, &[bins])?);
+    }
+    let flat = b.convert(b.reshape(v, &[n])?, dtype.accumulator())?;
+    let (low, high) = bounds(c, b, flat)?;
+    let inside =
+        b.binary(Binary::And, b.compare(Comparison::Ge, flat, low)?, b.compare(Comparison::Le, flat, high)?)?;
+    let count = b.full_like(flat, Number::Int(bins as i64))?;
+    let bin = b.divide(b.multiply(b.subtract(flat, low)?, count)?, b.subtract(high, low)?)?;
+    let bin = b.select(inside, bin, count)?;
+    let bin = b.convert(b.unary(Unary::Floor, bin)?, DType::I32)?;
+    // The last bin holds its right edge too. What is outside belongs to a bin that does not exist.
+    let last = b.full_like(bin, Number::Int(bins as i64 - 1))?;
+    let bin = b.select(inside, b.minimum(bin, last)?, b.full_like(bin, Number::Int(bins as i64))?)?;
+    one(b.convert(counted(b, bin, bins)?, dtype)?)
+}
+
+/// The first and last edge, in the shape of `flat`: those of the call, or if they are equal those of the data.
+fn bounds(c: &Call<'_>, b: &Builder, flat: ValueId) -> Result<(ValueId, ValueId)> {
+    let (low, high) = (c.float("min")?, c.float("max")?);
+    ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
+    ensure!(low <= high, "torch.histc: max must be larger than min");
+    if low < high {
+        return Ok((b.full_like(flat, Number::Float(low))?, b.full_like(flat, Number::Float(high))?));
+    }
+    let (least, greatest) = (b.reduce(flat, Reducer::Minimum, &[0])?, b.reduce(flat, Reducer::Maximum, &[0])?);
+    let flat_line = b.compare(Comparison::Eq, least, greatest)?;
+    let one = b.full_like(least, Number::Int(1))?;
+    let low = b.select(flat_line, b.subtract(least, one)?, least)?;
+    let high = b.select(flat_line, b.add(greatest, one)?, greatest)?;
+    let shape = b.shape(flat);
+    Ok((broadcast_to(b, low, &shape)?, broadcast_to(b, high, &shape)?))
+}
+
+/// Few bins are counted by comparing every element with each, which needs no scatter.
+const BINS_TO_COMPARE: usize = 64;
+
+/// How often each of `0..bins` occurs in a 1-d `bin`, as `i32`.
+fn counted(b: &Builder, bin: ValueId, bins: usize) -> Result<ValueId> {
+    let n = b.ty(bin)?.numel();
+    if bins > BINS_TO_COMPARE {
+        let zeros = b.full(Number::Int(0), DType::I32, &[bins])?;
+        return put_points(b, zeros, &[bin], &[0], b.full(Number::Int(1), DType::I32, &[n])?, Combiner::Add);
+    }
+    let grid = Shape::from_slice(&[bins, n]);
+    let hits = b.compare(Comparison::Eq, b.iota(DType::I32, &grid, 0)?, b.broadcast_in_dim(bin, &grid, &[1])?)?;
+    b.reduce(b.convert(hits, DType::I32)?, Reducer::Add, &[1])
+}

@@ -1,0 +1,221 @@
+"""What it means for a compiled model to agree with eager PyTorch on the CPU.
+
+Inference and gradients are compared directly, in f32, at the defaults of `torch.testing`. Training is not: an
+optimizer such as Adam turns rounding noise into steps of full length wherever the true gradient is zero (an attention
+key bias), so two correct f32 runs part within three steps. Training is therefore compared in f64, at the defaults, and
+in f32 and bf16 only by its distance from the eager f64 run, which may be at most `ALLOWED_ERROR` times eager's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from zoo import Batch, Entry
+
+BACKEND = os.environ.get("TORCHTPU_TEST_BACKEND", "torchtpu")
+ALLOWED_ERROR = 2.0
+ATOL = 1e-5  # of torch.testing for f32 and bf16
+STEPS = 3
+
+OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
+    "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01),
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4),
+}
+
+Wrap = Callable[[Any], Any]
+
+
+def eager(fn: Any) -> Any:
+    return fn
+
+
+def compiled(fn: Any) -> Any:
+    return torch.compile(fn, backend=BACKEND)
+
+
+@contextlib.contextmanager
+def compiling(entry: Entry) -> Iterator[None]:
+    """A fresh Dynamo with the settings that `entry` asks for; nothing inside may fall back to the host."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    before = fallbacks()
+    with torch._dynamo.config.patch(**entry.dynamo), _settings_of_the_backend():
+        yield
+    assert fallbacks() == before, "operations ran on the host instead of the plugin"
+
+
+def _settings_of_the_backend() -> contextlib.AbstractContextManager[object]:
+    """PyTorch's own backends cannot differentiate the oneDNN LSTM that AOTAutograd picks; ours has to."""
+    if BACKEND == "torchtpu":
+        return contextlib.nullcontext()
+    return torch.backends.mkldnn.flags(enabled=False)  # type: ignore[no-any-return]
+
+
+def fallbacks() -> object:
+    """A snapshot of what `torchtpu.stats()` has counted, so that a test can ask for no more."""
+    if BACKEND != "torchtpu":
+        return None
+    import torchtpu
+
+    return copy.deepcopy(torchtpu.stats()["fallbacks"])
+
+
+def graph_count() -> int:
+    """How many graphs Dynamo has handed to a backend since `compiling` began."""
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+def infer(entry: Entry, wrap: Wrap = eager) -> Any:
+    """Outputs in evaluation mode, without gradients, in f32."""
+    model = entry.build().eval()
+    with torch.no_grad():
+        return wrap(model)(**entry.batch().inputs)
+
+
+def differentiate(entry: Entry, wrap: Wrap = eager) -> dict[str, Tensor]:
+    """Loss, gradients of parameters and floating-point inputs, and buffers after one training-mode pass in f32."""
+    model = entry.build()
+    batch = entry.batch()
+    inputs = {name: value for name, value in batch.inputs.items() if value.is_floating_point()}
+    for value in inputs.values():
+        value.requires_grad_()
+    loss = wrap(entry.loss)(model, batch)
+    loss.backward()
+    result = {"loss": loss.detach()}
+    leaves = {**dict(model.named_parameters()), **inputs}
+    result |= {f"grad {name}": leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
+    return result | {f"buffer {name}": buffer for name, buffer in model.named_buffers()}
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The losses of a few steps, and every parameter and buffer after them."""
+
+    losses: Tensor
+    state: dict[str, Tensor]
+
+
+def train(entry: Entry, dtype: torch.dtype, optimizer: str, wrap: Wrap = eager) -> Trajectory:
+    """`STEPS` steps on one batch, without dropout; `wrap` takes the loss and the optimizer's step."""
+    model = entry.build(dtype=dtype)
+    batch = entry.batch(dtype=dtype)
+    with _default_dtype(torch.promote_types(dtype, torch.float32)):
+        step = _Step(entry, model, OPTIMIZERS[optimizer](model), wrap)
+        losses = torch.stack([step(batch) for _ in range(STEPS)])
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return Trajectory(losses, {name: value.detach() for name, value in state.items()})
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Adam counts its steps in the default dtype, and a compiled Adam computes its bias correction from that tensor."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class _Step:
+    """One whole training step: forward, backward, update. Returns the loss before the update."""
+
+    def __init__(self, entry: Entry, model: nn.Module, optimizer: torch.optim.Optimizer, wrap: Wrap):
+        self.model = model
+        self.loss = wrap(entry.loss)
+        self.optimizer = optimizer
+        self.update = wrap(optimizer.step)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        self.optimizer.zero_grad()
+        loss: Tensor = self.loss(self.model, batch)
+        loss.backward()
+        self.update()
+        return loss.detach()
+
+
+# --- how it is compared ----------------------------------------------------------------------------------------------
+
+
+def assert_same_outputs(ours: Any, expected: Any) -> None:
+    """Same structure, and every tensor close at the defaults of `torch.testing`."""
+    ours_leaves, ours_spec = pytree.tree_flatten(ours)
+    leaves, spec = pytree.tree_flatten(expected)
+    assert ours_spec == spec
+    assert leaves, "a model without outputs proves nothing"
+    torch.testing.assert_close(ours_leaves, leaves)
+
+
+def assert_same_trajectory(ours: Trajectory, expected: Trajectory) -> None:
+    torch.testing.assert_close(ours.losses, expected.losses)
+    torch.testing.assert_close(ours.state, expected.state)
+
+
+def assert_error_within_eager(ours: Trajectory, expected: Trajectory, truth: Trajectory) -> None:
+    """Per tensor, root mean square distance from `truth`: ours at most `ALLOWED_ERROR` times eager's, plus `ATOL`."""
+    assert ours.state.keys() == truth.state.keys()
+    excess = {}
+    for name in ("losses", *truth.state):
+        true = _tensor(truth, name)
+        error, allowed = _distance(_tensor(ours, name), true), _distance(_tensor(expected, name), true)
+        if not error <= ALLOWED_ERROR * allowed + ATOL:
+            excess[name] = f"{error:.3g}, eager {allowed:.3g}"
+    assert not excess, f"further from f64 than eager is: {excess}"
+
+
+def _tensor(trajectory: Trajectory, name: str) -> Tensor:
+    return trajectory.losses if name == "losses" else trajectory.state[name]
+
+
+def _distance(value: Tensor, true: Tensor) -> float:
+    return float((value.double() - true.double()).square().mean().sqrt()) if true.numel() else 0.0
+
+
+# --- dropout ---------------------------------------------------------------------------------------------------------
+
+CALLS = 64
+
+
+def sample_losses(entry: Entry, wrap: Wrap = eager, seed: int = 0) -> Tensor:
+    """Losses of `CALLS` passes with dropout over one batch, from one seed."""
+    model = entry.build(dropout=True)
+    batch = entry.batch()
+    loss = wrap(entry.loss)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return torch.stack([loss(model, batch) for _ in range(CALLS)])
+
+
+def train_with_dropout(entry: Entry, wrap: Wrap, steps: int = 12) -> Tensor:
+    """Losses of `steps` steps with dropout on one batch. The optimizer is eager: it writes what compiled code reads."""
+    model = entry.build(dropout=True)
+    batch = entry.batch()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    loss_of = wrap(entry.loss)
+    torch.manual_seed(0)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def assert_same_distribution(ours: Tensor, expected: Tensor) -> None:
+    """Means within five standard errors, spreads within a factor of two: false alarms below 1e-5 for 64 draws each."""
+    spread = (ours.var() / len(ours) + expected.var() / len(expected)).sqrt()
+    assert abs(float(ours.mean() - expected.mean())) < 5 * float(spread)
+    assert 0.5 < float(ours.std() / expected.std()) < 2.0

@@ -1,0 +1,16 @@
+"""Settings that every Python test runs under."""
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _fresh_dynamo() -> Iterator[None]:
+    """No compiled code, and no change to PyTorch's global generator, outlives a test."""
+    torch._dynamo.reset()
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        yield
+    torch._dynamo.reset()

@@ -1,0 +1,101 @@
+"""Real models as `.pt2` archives, lowered and run by `tputc` with no Python in its process.
+
+`TPUTC` names the binary; without it, the one that `make setup` leaves next to the interpreter. With
+`TORCHTPU_TEST_BACKEND` set to one of PyTorch's own backends, `torch.export.load` runs the archives instead, which shows
+that they and the files around them are sound.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from agreement import BACKEND
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from zoo import ZOO, Entry
+
+TPUTC = os.environ.get("TPUTC", str(Path(sys.executable).with_name("tputc")))
+TIMEOUT_SECONDS = 120
+
+every_model = pytest.mark.parametrize("entry", ZOO.values(), ids=ZOO.keys())
+
+
+def tputc(*arguments: str | Path) -> str:
+    """What `tputc` prints. A non-zero exit status fails the test with what it said."""
+    command = [TPUTC, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert done.returncode == 0, f"{' '.join(command)} gave {done.returncode}:\n{done.stderr}"
+    return done.stdout
+
+
+def export(model: nn.Module, inputs: dict[str, Tensor], archive: Path, **options: Any) -> None:
+    """Saves `model`. The archive's inputs carry the names of the keyword arguments, which `tputc run` asks for."""
+    program = torch.export.export(model, (), inputs, **options)
+    assert set(program.graph_signature.user_inputs) == set(inputs)
+    torch.export.save(program, archive)
+
+
+def run(archive: Path, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Outputs by name, `out.0` first, through files as a user of `tputc` passes them."""
+    given, results = archive.with_name("in.safetensors"), archive.with_name("out.safetensors")
+    save_file({name: value.contiguous() for name, value in inputs.items()}, given)
+    if BACKEND == "torchtpu":
+        tputc("run", archive, "--inputs", given, "-o", results)
+    else:
+        save_file(outputs_of(torch.export.load(archive).module(), load_file(given)), results)
+    return load_file(results)
+
+
+def outputs_of(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that `model` returns, named by their place among all its outputs."""
+    with torch.no_grad():
+        leaves = pytree.tree_leaves(model(**inputs))
+    return {f"out.{place}": leaf.contiguous() for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+
+
+@every_model
+def test_inference(entry: Entry, tmp_path: Path) -> None:
+    model, inputs = entry.build().eval(), entry.batch().inputs
+    archive = tmp_path / "model.pt2"
+    export(model, inputs, archive)
+    torch.testing.assert_close(run(archive, inputs), outputs_of(model, inputs))
+
+
+@every_model
+@pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
+def test_lower(entry: Entry, tmp_path: Path) -> None:
+    """StableHLO text, the same bytes each time."""
+    archive = tmp_path / "model.pt2"
+    export(entry.build().eval(), entry.batch().inputs, archive)
+    text = tputc("lower", archive)
+    assert "module" in text
+    assert "stablehlo." in text
+    assert text == tputc("lower", archive)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet50"])
+def test_training_mode(name: str, tmp_path: Path) -> None:
+    """A raw export is not functional: batch norm writes its statistics, activations work in place."""
+    entry = ZOO[name]
+    inputs = entry.batch().inputs
+    archive = tmp_path / "model.pt2"
+    export(entry.build(), inputs, archive)
+    torch.testing.assert_close(run(archive, inputs), outputs_of(entry.build(), inputs))
+
+
+@pytest.mark.parametrize("rows", [2, 6, 9])
+def test_dynamic_batch(rows: int, tmp_path: Path) -> None:
+    """The inputs decide a symbolic size."""
+    entry = ZOO["mlp"]
+    model, inputs = entry.build().eval(), entry.batch().inputs
+    archive = tmp_path / "model.pt2"
+    export(model, inputs, archive, dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2, max=64)}})
+    resized = {"x": torch.randn(rows, inputs["x"].shape[1])}
+    torch.testing.assert_close(run(archive, resized), outputs_of(model, resized))
