@@ -1,0 +1,274 @@
+"""Step times of real models: eager, inductor and torchtpu side by side, interleaved in one run.
+
+    python benches/models.py --models gpt2,resnet50 --rounds 50
+
+Each round times one call of every variant, so that whatever else the machine does falls on all of them alike. Reported
+are medians, the ratio of medians to eager with a 95% bootstrap interval over rounds, the first call (capture and
+compile), and how far the outputs are from eager's. What `torchtpu.stats()` counted while the rounds ran follows, per
+call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+from zoo import ZOO, Batch, Entry, Size  # noqa: E402
+
+WARM_UP = 3
+RESAMPLES = 2000
+MODES = ("inference", "training")
+
+
+def backends() -> list[str]:
+    """Eager first; torchtpu last, where it is installed."""
+    ours = ["torchtpu"] if importlib.util.find_spec("torchtpu") else []
+    return ["eager", "inductor", *ours]
+
+
+@dataclass
+class Variant:
+    """One backend's way to run one step, and what was measured of it. Times are seconds."""
+
+    backend: str
+    step: Callable[[], Any]
+    first_call: float = 0.0
+    error: float = 0.0
+    times: list[float] = field(default_factory=list)
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report. Seconds; `of_eager` is ours / eager, with its interval."""
+
+    model: str
+    mode: str
+    backend: str
+    rounds: int
+    median: float
+    of_eager: tuple[float, float, float]
+    first_call: float
+    error: float
+    failure: str
+    stats_per_call: dict[str, float]
+
+
+# --- one step --------------------------------------------------------------------------------------------------------
+
+
+def make_step(entry: Entry, size: Size, mode: str, backend: str) -> Callable[[], Any]:
+    """A function that runs one step and returns outputs (inference) or the loss (training)."""
+    model, batch = entry.build(size), entry.batch(size)
+    if mode == "inference":
+        return _inference_step(_compile(model.eval(), backend), batch)
+    return _training_step(entry, model, batch, backend)
+
+
+def _compile(fn: Any, backend: str) -> Any:
+    return fn if backend == "eager" else torch.compile(fn, backend=backend)
+
+
+def _inference_step(forward: Callable[..., Any], batch: Batch) -> Callable[[], Any]:
+    def step() -> Any:
+        with torch.no_grad():
+            return forward(**batch.inputs)
+
+    return step
+
+
+def _training_step(entry: Entry, model: nn.Module, batch: Batch, backend: str) -> Callable[[], Tensor]:
+    """Forward, backward and an AdamW update; loss and update are compiled."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    loss_of, update = _compile(entry.loss, backend), _compile(optimizer.step, backend)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = loss_of(model, batch)
+        loss.backward()
+        update()
+        return loss.detach()
+
+    return step
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def measure(entry: Entry, size: Size, mode: str, rounds: int, seconds: float) -> list[Row]:
+    """All backends over one model and mode. At most about `seconds` of timed rounds, first calls not counted."""
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(**entry.dynamo):
+        variants = [_prepare(entry, size, mode, backend) for backend in backends()]
+        running = [variant for variant in variants if not variant.failure]
+        before = _stats()
+        _interleave(running, rounds, seconds)
+        counted = _difference(before, _stats())
+    return list(_rows(entry.name, mode, variants, counted))
+
+
+def _prepare(entry: Entry, size: Size, mode: str, backend: str) -> Variant:
+    """Compiles, warms up, and compares the first result with eager's. A backend that fails is reported, not fatal."""
+    variant = Variant(backend, make_step(entry, size, mode, backend))
+    try:
+        start = time.perf_counter()
+        result = variant.step()
+        variant.first_call = time.perf_counter() - start
+        if backend != "eager":
+            variant.error = _relative_error(result, make_step(entry, size, mode, "eager")())
+        for _ in range(WARM_UP):
+            variant.step()
+    except Exception as error:
+        variant.failure = f"{type(error).__name__}: {error}".splitlines()[0][:160]
+    return variant
+
+
+def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
+    """One call of each in turn; the order rotates, so that no backend always runs on another's caches."""
+    deadline = time.perf_counter() + seconds
+    gc.collect()
+    for turn in range(rounds):
+        if time.perf_counter() > deadline:
+            return
+        for place in range(len(variants)):
+            variant = variants[(turn + place) % len(variants)]
+            start = time.perf_counter()
+            variant.step()
+            variant.times.append(time.perf_counter() - start)
+
+
+def _relative_error(ours: Any, expected: Any) -> float:
+    """Largest difference over largest value, over all floating-point outputs."""
+    pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(expected), strict=True)
+    errors = [_largest(a - b) / max(_largest(b), 1e-30) for a, b in pairs if isinstance(b, Tensor)]
+    return max(errors, default=0.0)
+
+
+def _largest(value: Tensor) -> float:
+    return value.abs().max().item() if value.numel() else 0.0
+
+
+# --- reporting -------------------------------------------------------------------------------------------------------
+
+
+def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, float]) -> Iterator[Row]:
+    reference = next(variant for variant in variants if variant.backend == "eager")
+    for variant in variants:
+        calls = max(len(variant.times), 1)
+        ours = variant.backend == "torchtpu"
+        yield Row(
+            model=model,
+            mode=mode,
+            backend=variant.backend,
+            rounds=len(variant.times),
+            median=_median(torch.tensor(variant.times)),
+            of_eager=_ratio(variant.times, reference.times),
+            first_call=variant.first_call,
+            error=variant.error,
+            failure=variant.failure,
+            stats_per_call={key: value / calls for key, value in counted.items()} if ours else {},
+        )
+
+
+def _median(values: Tensor) -> float:
+    return values.double().quantile(0.5).item() if values.numel() else float("nan")
+
+
+def _ratio(times: list[float], reference: list[float]) -> tuple[float, float, float]:
+    """Ratio of medians, and the bounds of its 95% interval. Rounds are resampled whole, because they were shared."""
+    if not times or not reference:
+        return (float("nan"),) * 3
+    pairs = torch.tensor([times, reference], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randint(pairs.shape[1], (RESAMPLES, pairs.shape[1]), generator=generator)
+    medians = pairs[:, chosen].quantile(0.5, dim=-1)
+    low, high = (medians[0] / medians[1]).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return _median(pairs[0]) / _median(pairs[1]), low, high
+
+
+def _stats() -> dict[str, float]:
+    """Every number in `torchtpu.stats()`, by its dotted path."""
+    if "torchtpu" not in backends():
+        return {}
+    import torchtpu
+
+    return dict(_numbers(torchtpu.stats(), ""))
+
+
+def _numbers(value: object, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _numbers(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (int, float)):
+        yield path, float(value)
+
+
+def _difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    changes = {key: value - before.get(key, 0.0) for key, value in after.items()}
+    return {key: change for key, change in changes.items() if change}
+
+
+def show(rows: list[Row]) -> None:
+    print(f"{rows[0].model} {rows[0].mode}, {rows[0].rounds} rounds")
+    for row in rows:
+        print(f"  {row.backend:9s} {_measured(row)}")
+        for key, value in row.stats_per_call.items():
+            print(f"  {'':9s} {key} {value:.6g} per call")
+    print(flush=True)
+
+
+def _measured(row: Row) -> str:
+    if row.failure:
+        return f"failed: {row.failure}"
+    ratio, low, high = row.of_eager
+    text = f"{row.median * 1e3:9.3f} ms   first call {row.first_call:6.2f} s"
+    if row.backend == "eager":
+        return text
+    return f"{text}   {ratio:5.2f} of eager [{low:.2f}, {high:.2f}]   error {row.error:.1e}"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(ZOO), help="comma-separated; all: %(default)s")
+    parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
+    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
+    parser.add_argument("--rounds", type=int, default=50, help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
+    parser.add_argument("--json", type=Path, help="also write the rows here")
+    options = parser.parse_args()
+    options.models = options.models.split(",")
+    options.modes = options.modes.split(",")
+    unknown = (set(options.models) - set(ZOO)) | (set(options.modes) - set(MODES))
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    return options
+
+
+def main() -> None:
+    options = arguments()
+    size: Size = "small" if options.small else "full"
+    report: list[Row] = []
+    for name in options.models:
+        for mode in options.modes:
+            rows = measure(ZOO[name], size, mode, options.rounds, options.seconds)
+            show(rows)
+            report += rows
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in report], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
