@@ -63,6 +63,7 @@ NOT_SPECIAL = {
     "_norm": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
     "::var": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
+    "::std": "as for variances",
 }
 
 

@@ -23,7 +23,6 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[4,5,6], [none, i64[2]{0..5}, i64[2]{0..6}]"),
             ok("f32[4,5], [i64[]{0..4}, i64[3]{0..5}]"),
             ok("i64[4], [i64[0]{0..1}]"),
-            ok("f32[4,5], [none]"),
             err("f32[4], [i64[2]{0..4}, i64[2]{0..4}]", "too many indices for tensor of dimension 1 (got 2)"),
             err("f32[4,4], [i64[2]{0..4}, i64[3]{0..4}]", "shape mismatch: indexing tensors could not be broadcast"),
             err("f32[4], [f32[2]]", "tensors used as indices must be long, int, byte or bool tensors"),

@@ -107,7 +107,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("i64[4,5], 1, i64[4,7]{0..5}, i64[4,7], 'mean', include_self=false"),
             ok("f32[4,5], 1, i64[4,7]{0..5}, f32[4,7], 'amax', include_self=false"),
             ok("f32[4,5], 0, i64[3,5]{0..4}, f32[3,5], 'amin'"),
-            err("f32[4], 0, i64[2]{0..4}, f32[2], 'max'", "reduce argument must be either sum, prod, mean, amax or amin"),
+            err("f32[4], 0, i64[2]{0..4}, f32[2], 'foo'", "reduce argument must be either sum, prod, mean, amax or amin"),
         ],
     )
     .variants(&["scatter_reduce_.two", "scatter_reduce.two_out"]),
@@ -248,11 +248,11 @@ pub(super) fn reduce_into(
     let (how, identity) = match reduce {
         "sum" | "mean" => (Combiner::Add, Number::Int(0)),
         "prod" => (Combiner::Multiply, Number::Int(1)),
-        "amax" => (Combiner::Maximum, least(dtype)),
-        "amin" => (Combiner::Minimum, greatest(dtype)),
+        "amax" | "max" => (Combiner::Maximum, least(dtype)),
+        "amin" | "min" => (Combiner::Minimum, greatest(dtype)),
         other => invalid!("reduce argument must be either sum, prod, mean, amax or amin, got {other}"),
     };
-    if dtype.is_complex() && reduce.starts_with("am") {
+    if dtype.is_complex() && matches!(how, Combiner::Maximum | Combiner::Minimum) {
         invalid!("{reduce} is not defined on complex numbers");
     }
     let start = if include_self { v } else { put(v, b.full_like(src, identity)?, Combiner::Set)? };

@@ -1,6 +1,6 @@
 //! Whole slices along a dimension, at computed positions: `index_select` and its relatives.
 
-use super::super::support::{broadcast_to, dim, scalar_like};
+use super::super::support::{broadcast_to, dim, scalar_like, torch_name};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::scatter::reduce_into;
 use super::{index_dtype, put_points, take_slices, wrap};
@@ -36,7 +36,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         |c, b| {
             let (grad, sizes) = (c.tensor(b, "grad")?, c.sizes("self_sizes")?);
             let p = Slices::over(c, b, b.full(Number::Int(0), b.dtype(grad), &sizes)?)?;
-            let grad = p.source(b, grad)?;
+            let grad = p.source(b, grad, true)?;
             p.put(b, p.v, grad, Combiner::Add)
         },
         &[ok("f32[4,3], [5,3], 0, i64[4]{0..5}")],
@@ -47,9 +47,11 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[
             ok("f32[5,3], 0, i64[4]{0..5}, f32[4,3]"),
             ok("bf16[2,5], 1, i64[4]{0..5}, bf16[2,4], alpha=2"),
-            ok("f32[], 0, i64[1]{0..1}, f32[1]"),
-            ok("f32[3], 0, i64[]{0..3}, f32[]"),
-            err("f32[5], 0, i64[2]{0..5}, f32[3]", "index_add"),
+            ok("f32[], 0, i64[1]{0..1}, f32[]"),
+            ok("f32[3], 0, i64[]{0..3}, f32[1]"),
+            err("f32[5], 0, i64[2]{0..5}, f32[3]", "Number of indices (2) should be equal to source.size(dim): (3)"),
+            err("f32[5,2], 0, i64[2]{0..5}, f32[2,3]", "source tensor shape must match self tensor shape"),
+            err("f32[5], 0, i64[1]{0..5}, i64[1]", "self (Float) and source (Long) must have the same scalar type"),
         ],
     )
     .variants(&["index_add_", "index_add.out"]),
@@ -57,10 +59,14 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
         |c, b| {
             let p = Slices::new(c, b)?;
-            let source = p.source(b, c.tensor(b, "source")?)?;
+            let source = p.source(b, c.tensor(b, "source")?, true)?;
             p.put(b, p.v, source, Combiner::Set)
         },
-        &[ok("f32[5,3], 0, i64[1]{0..5}, f32[1,3]"), ok("f32[], 0, i64[1]{0..1}, f32[1]")],
+        &[
+            ok("f32[5,3], 0, i64[1]{0..5}, f32[1,3]"),
+            ok("f32[], 0, i64[1]{0..1}, f32[1]"),
+            ok("f32[3], 0, i64[]{0..3}, f32[]"),
+        ],
     )
     .variants(&["index_copy_", "index_copy.out"]),
     OpDef::new(
@@ -101,7 +107,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
          -> Tensor",
         |c, b| {
             let p = Slices::new(c, b)?;
-            let source = p.source(b, c.tensor(b, "source")?)?;
+            let source = p.source(b, c.tensor(b, "source")?, false)?;
             let out = reduce_into(c, b, p.v, source, |v, x, how| p.combine(b, v, x, how))?;
             one(b.reshape(out, &p.shape)?)
         },
@@ -162,21 +168,30 @@ impl Slices {
         Ok(Slices { v, dim: d, index: b.reshape(index, &[n])?, shape })
     }
 
-    /// `source` with the shape of the slices, in `self`'s element type.
-    fn source(&self, b: &Builder, source: ValueId) -> Result<ValueId> {
+    /// `source` as slices of `self`. A 0-d `source` may stand for one of a single element if `scalars`.
+    fn source(&self, b: &Builder, source: ValueId, scalars: bool) -> Result<ValueId> {
+        let (given, n) = (b.shape(source), b.ty(self.index)?.numel());
         let mut wanted = b.shape(self.v);
-        wanted[self.dim] = b.ty(self.index)?.numel();
-        let given = b.shape(source);
-        let same = given == wanted || (given.len() <= 1 && wanted.len() == 1 && b.ty(source)?.numel() == wanted[0]);
+        wanted[self.dim] = n;
+        let count = given.get(self.dim).copied().unwrap_or(1);
         ensure!(
-            same,
-            "index_add, index_copy and index_reduce: source has shape {given:?}, but the slices have {wanted:?}"
+            count == n,
+            "Number of indices ({n}) should be equal to source.size(dim): ({count}), for dim: {}",
+            self.dim
+        );
+        let single = given.is_empty() && (self.shape.is_empty() || (scalars && wanted[..] == [1]));
+        let same = given == wanted && (scalars || !self.shape.is_empty());
+        ensure!(
+            same || single,
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} \
+             source.shape = {given:?}",
+            self.shape
         );
         ensure!(
             b.dtype(source) == b.dtype(self.v),
             "self ({}) and source ({}) must have the same scalar type",
-            b.dtype(self.v),
-            b.dtype(source)
+            torch_name(b.dtype(self.v)),
+            torch_name(b.dtype(source))
         );
         b.reshape(source, &wanted)
     }
@@ -209,7 +224,7 @@ impl Slices {
 
 fn index_add(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let p = Slices::new(c, b)?;
-    let source = p.source(b, c.tensor(b, "source")?)?;
+    let source = p.source(b, c.tensor(b, "source")?, false)?;
     let alpha = c.scalar("alpha")?;
     let source = match alpha.is_one() || b.dtype(source) == DType::Bool {
         true => source,

@@ -258,14 +258,9 @@ fn meshgrid_indexing(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if !swap {
         return meshgrid(b, &vs);
     }
-    // The first two change places on the way in and on the way out, and so do their dimensions.
+    // The first two change places on the way in and on the way out.
     vs.swap(0, 1);
-    let mut order: Dims = (0..vs.len()).collect();
-    order.swap(0, 1);
     let mut grids = meshgrid(b, &vs)?;
-    for grid in grids.iter_mut().flatten() {
-        *grid = b.transpose(*grid, &order)?;
-    }
     grids.swap(0, 1);
     Ok(grids)
 }

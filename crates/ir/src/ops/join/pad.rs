@@ -193,11 +193,12 @@ fn pad(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 }
 
 fn pad_enum(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    // at::padding_mode
     let edge = match c.int("mode")? {
-        0 => return constant(c, b, c.optional_scalar("value")?),
-        1 => Edge::Reflect,
-        2 => Edge::Replicate,
-        3 => Edge::Circular,
+        0 => Edge::Reflect,
+        1 => Edge::Replicate,
+        2 => Edge::Circular,
+        3 => return constant(c, b, c.optional_scalar("value")?),
         other => invalid!("Unrecognised padding mode {other}"),
     };
     pad_edges(c, b, edge)

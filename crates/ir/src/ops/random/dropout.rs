@@ -16,7 +16,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
         native_dropout,
         &[
-            ok("f32[2,3], 0.5, true"),
+            ok("f32[20,30]{-3..3}, 0.25, true"),
+            ok("bf16[400]{-3..3}, 0.5, true"),
             ok("bf16[4], 0.0, none"),
             ok("f32[4], 1.0, true"),
             ok("f32[4], 0.5, false"),
@@ -43,7 +44,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::dropout(Tensor input, float p, bool train) -> Tensor",
         |c, b| dropout(c, b, Kind { feature: false, alpha: false }),
         &[
-            ok("f32[2,3], 0.5, true"),
+            ok("f32[20,30]{-3..3}, 0.75, true"),
             ok("f32[2,3], 0.5, false"),
             ok("f32[4], 0.0, true"),
             ok("f32[4], 1.0, true"),
@@ -55,7 +56,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
         |c, b| dropout(c, b, Kind { feature: true, alpha: false }),
         &[
-            ok("f32[2,3,4], 0.5, true"),
+            ok("f32[20,30,2]{-3..3}, 0.5, true"),
             ok("f32[2,3], 0.5, false"),
             err("f32[3], 0.5, true", "Feature dropout requires at least 2 dimensions in the input"),
         ],
@@ -64,7 +65,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor",
         |c, b| dropout(c, b, Kind { feature: false, alpha: true }),
-        &[ok("f32[2,3], 0.5, true"), ok("f32[2,3], 0.5, false")],
+        &[ok("f32[20,30]{-3..3}, 0.5, true"), ok("f32[2,3], 0.5, false")],
     )
     .variants(&["alpha_dropout_"]),
     OpDef::new(
@@ -77,7 +78,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, \
          Generator? generator=None) -> Tensor",
         |c, b| one(rrelu(c, b)?.0),
-        &[ok("f32[2,3]"), ok("bf16[4], 0.1, 0.3, true"), err("i64[3]", "not implemented for 'Long'")],
+        &[ok("f32[2,3]"), ok("f32[500]{-3..3}, 0.1, 0.3, true"), err("i64[3]", "not implemented for 'Long'")],
     )
     .variants(&["rrelu_"]),
     OpDef::new(
@@ -118,7 +119,11 @@ fn native_dropout(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (v, p) = (c.tensor(b, "input")?, c.scalar("p")?);
     let t = b.ty(v)?;
     let train = !c.has("train") || c.flag("train")?;
-    if !train || t.numel() == 0 {
+    if t.numel() == 0 {
+        // PyTorch's mask of nothing has the type of its input.
+        return many([v, v]);
+    }
+    if !train {
         return many([v, b.full(Number::Bool(true), DType::Bool, &t.shape)?]);
     }
     floating(t.dtype)?;

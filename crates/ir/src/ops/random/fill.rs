@@ -22,7 +22,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             continuous(b.dtype(p), "bernoulli_tensor_cpu_p_")?;
             one(b.convert(bernoulli(b, p)?, b.dtype(p))?)
         },
-        &[ok("f32[5]{0..1}"), ok("bf16[2]{0,1}"), err("i64[3]{0..2}", "not implemented for 'Long'")],
+        &[ok("f32[500]{0..1}"), ok("bf16[200]{0,1}"), err("i64[3]{0..2}", "not implemented for 'Long'")],
     )
     .variants(&["bernoulli.out"]),
     OpDef::new(
@@ -36,7 +36,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             one(b.convert(bernoulli(b, p)?, to)?)
         },
         &[
-            ok("f32[2,3], 0.5"),
+            ok("f32[20,30], 0.25"),
             ok("i64[4], 1.0"),
             ok("f32[0], 0.0"),
             err("f32[3], 2.0", "bernoulli_ expects p to be in [0, 1], but got p=2"),
@@ -51,7 +51,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let p = broadcast_to(b, p, &c.layout("self")?.sizes)?;
             one(b.convert(bernoulli(b, p)?, c.dtype_of("self")?)?)
         },
-        &[ok("f32[2,3], f32[3]{0..1}"), ok("i64[2], f64[1]{0..1}")],
+        &[ok("f32[200,3], f32[3]{0..1}"), ok("i64[2], f64[1]{0..1}")],
     )
     .variants(&["bernoulli_.Tensor", "bernoulli.Tensor_out"]),
     OpDef::new(
@@ -73,8 +73,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             })?)
         },
         &[
-            ok("f32[2,3], -1.0, 2.0"),
-            ok("bf16[4]"),
+            ok("f32[20,30], -1.0, 2.0"),
+            ok("bf16[400]"),
             err("f32[3], 2.0, 1.0", "uniform_ expects to return a [from, to) range, but found from=2 > to=1"),
             err("i64[3]", "\"check_uniform_bounds\" not implemented for 'Long'"),
         ],
@@ -87,7 +87,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let (dtype, shape) = target(c)?;
             one(normal(c, b, dtype, &shape)?)
         },
-        &[ok("f32[2,3], 1.0, 2.0"), ok("f16[3]"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
+        &[ok("f32[20,30], 1.0, 2.0"), ok("f16[300]"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
     )
     .variants(&["normal_"]),
     OpDef::new(
@@ -98,7 +98,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let normal = normal(c, b, wide(dtype), &shape)?;
             one(b.convert(b.unary(Unary::Exponential, normal)?, dtype)?)
         },
-        &[ok("f32[3]"), err("f32[3], 0.0, -1.0", "log_normal_ expects std > 0.0, but found std=-1")],
+        &[ok("f32[500], 0.5, 0.25"), err("f32[3], 0.0, -1.0", "log_normal_ expects std > 0.0, but found std=-1")],
     )
     .variants(&["log_normal_", "log_normal.out"]),
     OpDef::new(
@@ -116,7 +116,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             one(b.convert(b.divide(v, scalar_like(c, b, &c.scalar("lambd")?, v)?)?, dtype)?)
         },
         &[
-            ok("f32[3], 2.0"),
+            ok("f32[500], 2.0"),
             err("f32[3], -1.0", "exponential_ expects lambda > 0.0, but found lambda=-1"),
             err("i64[3]", "Exponential distribution is a continuous probability distribution."),
         ],
@@ -125,7 +125,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor",
         geometric,
-        &[ok("f32[3], 0.5"), ok("i64[3], 0.25"), err("f32[3], 0.0", "geometric_ expects p to be in (0, 1), but got p=0")],
+        &[ok("f32[500], 0.5"), ok("i64[500], 0.25"), err("f32[3], 0.0", "geometric_ expects p to be in (0, 1), but got p=0")],
     )
     .variants(&["geometric_", "geometric.out"]),
     OpDef::new(
@@ -142,7 +142,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             one(integers(c, b, Some(&c.scalar("from")?), &high, dtype, &shape)?)
         },
         &[
-            ok("f32[3], -2, 5"),
+            ok("f32[500], -2, 5"),
             ok("i64[3], 0, none"),
             err("f32[3], 3, 3", "random_ expects 'from' to be less than 'to', but got from=3 >= to=3"),
         ],
@@ -165,7 +165,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let unused = b.full_like(word, Number::Int(64 - i64::from(random_digits(dtype))))?;
             one(b.convert(b.binary(crate::Binary::ShiftRightLogical, word, unused)?, dtype)?)
         },
-        &[ok("i64[3]"), ok("f32[3]"), ok("bool[3]"), ok("u8[3]")],
+        &[ok("i64[300]"), ok("f32[300]"), ok("bool[300]"), ok("u8[300]"), ok("bf16[300]"), ok("i32[300]")],
     )
     .variants(&["random_", "random.out"]),
 ];

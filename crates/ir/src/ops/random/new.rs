@@ -17,7 +17,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
          bool? pin_memory=None) -> Tensor",
         |c, b| rand(b, new_dtype(c)?, &c.sizes("size")?),
         &[
-            ok("[2,3]"),
+            ok("[20,30]"),
+            ok("[500], dtype=f64"),
+            ok("[500], dtype=bf16"),
             ok("[], dtype=f64"),
             ok("[0,2], dtype=bf16"),
             ok("[2], dtype=c64"),
@@ -37,7 +39,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
          bool? pin_memory=None) -> Tensor",
         |c, b| randn(b, new_dtype(c)?, &c.sizes("size")?),
         &[
-            ok("[2,3]"),
+            ok("[20,30]"),
+            ok("[500], dtype=f64"),
+            ok("[500], dtype=f16"),
             ok("[], dtype=f64"),
             ok("[2], dtype=c64"),
             err("[2], dtype=i64", "\"normal_kernel_cpu\" not implemented for 'Long'"),
@@ -59,8 +63,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
             one(integers(c, b, None, &c.scalar("high")?, dtype, &c.sizes("size")?)?)
         },
         &[
-            ok("5, [2,3]"),
+            ok("5, [20,30]"),
             ok("5, [2], dtype=f32"),
+            ok("2, [3], dtype=bool"),
             err("0, [2]", "random_ expects 'from' to be less than 'to', but got from=0 >= to=0"),
         ],
     )
@@ -73,7 +78,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             one(integers(c, b, Some(&c.scalar("low")?), &c.scalar("high")?, dtype, &c.sizes("size")?)?)
         },
         &[
-            ok("-3, 4, [2,3]"),
+            ok("-3, 4, [20,30]"),
             ok("0, 9223372036854775807, [4]"),
             err("3, 3, [2]", "random_ expects 'from' to be less than 'to', but got from=3 >= to=3"),
         ],
@@ -111,7 +116,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             super::fill::check_std(c)?;
             one(super::fill::normal(c, b, dtype, &shape)?)
         },
-        &[ok("0.0, 1.0, [3]"), err("0.0, -1.0, [3]", "normal expects std >= 0.0, but found std -1")],
+        &[ok("3.0, 0.5, [500]"), err("0.0, -1.0, [3]", "normal expects std >= 0.0, but found std -1")],
     )
     .variants(&["normal.float_float_out"]),
     OpDef::new(
@@ -126,7 +131,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
         |c, b| normal_of(c, b, None, Some(c.tensor(b, "std")?)),
-        &[ok("1.0, f32[3]{0..1}"), err("1.0, i64[3]{0..1}", "not implemented for 'Long'")],
+        &[ok("1.0, f32[300]{0..1}"), err("1.0, i64[3]{0..1}", "not implemented for 'Long'")],
     )
     .variants(&["normal.float_Tensor_out"]),
     OpDef::new(
@@ -140,7 +145,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         multinomial,
         &[
             ok("f32[5]{0..1}, 3"),
-            ok("f32[2,5]{0..1}, 7, true"),
+            ok("f32[2,5]{0..1}, 200, true"),
             ok("f32[2,5]{0..1}, 1"),
             err("f32[3], 4", "cannot sample n_sample > prob_dist.size(-1) samples without replacement"),
             err("i64[3], 2", "multinomial only supports floating-point dtypes for input, got: Long"),
