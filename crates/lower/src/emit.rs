@@ -194,7 +194,7 @@ impl<'s, 'c> Scope<'s, 'c> {
                     .with("base_dilations", s.indices(&window.base_dilation)?)
                     .with("window_dilations", s.indices(&window.dilation)?)
             }
-            Op::SelectAndScatter { window } => self.select_and_scatter(args, window, first(types)?.dtype)?,
+            Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::While => self.while_loop(node, args)?,
@@ -275,18 +275,42 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("padding", s.padding(&window.padding)))
     }
 
-    fn select_and_scatter(&self, args: &[V<'c>], window: &Window, dtype: DType) -> Result<Instruction<'c>> {
+    /// TPUs want two dimensions that the windows leave alone: leading ones of extent 1 stand in for those that lack.
+    fn select_and_scatter(&self, args: &[V<'c>], types: &[&TensorType], window: &Window) -> Result<Values<'c>> {
+        let (&[x, source], &[ty, source_ty]) = (args, types) else { return Err(internal("takes two operands")) };
+        let rank = window.size.len();
+        let idle = (0..rank).filter(|&d| window.size[d] == 1 && window.strides[d] == 1 && window.padding[d] == (0, 0));
+        let lacking = 2usize.saturating_sub(idle.count());
+        if lacking == 0 {
+            return Ok(smallvec![self.scattered(x, source, ty, window)?]);
+        }
+        let with_ones = |t: &TensorType| {
+            let shape = std::iter::repeat_n(1, lacking).chain(t.shape.iter().copied()).collect();
+            TensorType { dtype: t.dtype, shape }
+        };
+        let mut wide = Window::trivial(lacking);
+        wide.size.extend_from_slice(&window.size);
+        wide.strides.extend_from_slice(&window.strides);
+        wide.padding.extend_from_slice(&window.padding);
+        let (wide_ty, wide_source) = (with_ones(ty), with_ones(source_ty));
+        let x = self.elementwise("stablehlo.reshape", &[x], &wide_ty)?;
+        let source = self.elementwise("stablehlo.reshape", &[source], &wide_source)?;
+        let scattered = self.scattered(x, source, &wide_ty, &wide)?;
+        Ok(smallvec![self.elementwise("stablehlo.reshape", &[scattered], ty)?])
+    }
+
+    fn scattered(&self, x: V<'c>, source: V<'c>, ty: &TensorType, window: &Window) -> Result<V<'c>> {
+        let dtype = ty.dtype;
         let zero = self.constant(&zeros(&TensorType::new(dtype, [])))?;
-        let pair = [dtype; 2];
-        let select = self.scalar_region(&pair, |body, args| match args {
+        let select = self.scalar_region(&[dtype; 2], |body, args| match args {
             [best, candidate] => Ok(smallvec![body.keeps(dtype, *best, *candidate)?]),
             _ => Err(internal("a selection takes two values")),
         })?;
-        let scatter = self.scalar_region(&pair, |body, args| {
+        let sum = self.scalar_region(&[dtype; 2], |body, args| {
             Ok(body.reducer(Reducer::Add, &[dtype], &args[..1], &args[1..])?.into())
         })?;
-        let i = Instruction::new("stablehlo.select_and_scatter").operands(args).operands(&[zero]);
-        Ok(self.windowed(i, window)?.region(select).region(scatter))
+        let i = Instruction::new("stablehlo.select_and_scatter").operands(&[x, source, zero]);
+        self.single(self.windowed(i, window)?.region(select).region(sum), ty)
     }
 
     fn sort(
