@@ -59,7 +59,6 @@ UNSPECIFIED = {
 NOT_SPECIAL = {
     "attention": "PyTorch's kernels meet infinities in other orders, which decides between them and NaN",
     "conv": "PyTorch's kernels multiply infinities with the zeros of padding, or do not, as the shape has it",
-    "max_pool": "PyTorch gives the index of the last NaN of a window",
     "_norm": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
     "::var": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",

@@ -3,7 +3,7 @@
 //! Windows are products of ranges, so each dimension is pooled by itself.
 
 use super::expr::formula;
-use super::pool::scatter_planes;
+use super::pool::{nan_positions, or_nan, scatter_planes};
 use super::resample::{Taps, adjoint, resample, rows};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
@@ -204,7 +204,7 @@ fn average_backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(b.convert(sums, dtype)?)
 }
 
-/// Maxima with their positions in the flattened plane; among equals the first.
+/// Maxima with their positions in the flattened plane: the first of equals, but the last NaN.
 fn maximum<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let x = c.tensor(b, "self")?;
     let (shape, dtype) = (b.shape(x), b.dtype(x));
@@ -219,13 +219,18 @@ fn maximum<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let plane = &shape[first..];
     let positions = b.reshape(b.iota(DType::I64, &[plane.iter().product()], 0)?, plane)?;
     let (mut values, mut indices) = (x, super::support::broadcast_to(b, positions, &shape)?);
+    let mut nans = nan_positions(b, x, indices)?;
     // Rows first: the earliest of equal elements of a row, then of a column, is the earliest of the window.
     for i in (0..N).rev() {
         let (d, windows) = (first + i, windows(plane[i], outs[i]));
         let v = rows(b, values, d, &windows, Number::Float(f64::NEG_INFINITY))?;
         let p = rows(b, indices, d, &windows, Number::Int(i64::MAX))?;
         (values, indices) = b.reduce_arg(v, p, Reducer::ArgMax, &[d + 1])?;
+        if let Some(n) = nans {
+            nans = Some(b.reduce(rows(b, n, d, &windows, Number::Int(-1))?, Reducer::Maximum, &[d + 1])?);
+        }
     }
+    let indices = nans.map_or(Ok(indices), |last| or_nan(b, indices, last))?;
     many([values, indices])
 }
 

@@ -14,7 +14,7 @@ use crate::{Comparison, DType, Number, Reducer, ensure};
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-        |c, b| one(attention(c, b, c.flag("enable_gqa")?)?.0),
+        |c, b| one(attention(c, b, c.flag("enable_gqa")?, Mask::Keep)?.0),
         &[
             ok("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,6]"),
             ok("f32[4,8], f32[5,8], f32[5,8], none, 0.0, true"),
@@ -24,7 +24,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,1,4,8], f32[1,3,5,8], f32[1,3,5,8]"),
             ok("f32[2,6,4,8], f32[2,3,5,8], f32[2,3,5,8], enable_gqa=true"),
             ok("bf16[2,3,4,8], bf16[2,3,4,8], bf16[2,3,4,8], none, 0.0, true"),
-            ok("f16[2,3,4,8], f16[2,3,5,8], f16[2,3,5,8], f16[4,5]"),
+            ok("f16[2,3,4,8]{0..1}, f16[2,3,5,8]{0..1}, f16[2,3,5,8]{1..2}, f16[4,5]{0..1}"),
             ok("f64[2,3,0,8], f64[2,3,5,8], f64[2,3,5,8]"),
             ok("f32[2,3,4,8], f32[2,3,0,8], f32[2,3,0,8]"),
             err("f32[8], f32[8], f32[8]", "to all be  at least 2 dimensional, but got query.dim: 1 key.dim: 1 and value.dim: 1"),
@@ -38,14 +38,14 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
         |c, b| {
-            let (output, weights) = attention(c, b, c.flag("enable_gqa")?)?;
+            let (output, weights) = attention(c, b, c.flag("enable_gqa")?, Mask::Add)?;
             many([output, weights])
         },
         &[
             ok("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,6]"),
             ok("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,6], none, 0.0, true"),
             ok("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,6], f32[4,5], 0.5, false, bool[2,3,4,5]"),
-            ok("bf16[2,3,4,8], bf16[2,3,5,8], bf16[2,3,5,6], bool[4,5]"),
+            ok("bf16[2,3,4,8]{0..1}, bf16[2,3,5,8]{0..1}, bf16[2,3,5,6]{1..2}, bool[4,5]"),
         ],
     ),
     OpDef::new(
@@ -55,15 +55,17 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,8]"),
             ok("f32[2,3,4,8], f32[2,3,4,8], f32[2,3,4,8], 0.0, true, scale=0.3"),
             ok("f32[1,1,2,8], f32[1,1,2,8], f32[1,1,2,8], attn_mask=f32[2,2]{-inf,-inf,0,-inf}"),
-            ok("bf16[2,6,4,8], bf16[2,3,5,8], bf16[2,3,5,8]"),
+            ok("bf16[2,6,4,8]{0..1}, bf16[2,3,5,8]{0..1}, bf16[2,3,5,8]{1..2}"),
             err("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,8], 0.5", "Currently do not support dropout > 0"),
         ],
     ),
     OpDef::new(
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
         flash_backward,
-        // PyTorch reads `out` and `logsumexp`, which random data would contradict: test_attention.py compares gradients.
-        &[err("f32[2,3,4,8], f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,8], f32[2,3,4,8], f32[2,3,4], 0.5, false", "Currently do not support dropout > 0")],
+        // `out` and `logsumexp` must be those of the forward pass, so the numbers are given.
+        &[ok(
+            "f32[1,1,1,1]{1}, f32[1,1,1,1]{1}, f32[1,1,2,1]{0,1.0986123}, f32[1,1,2,1]{1,3}, f32[1,1,1,1]{2.5}, f32[1,1,1]{1.3862944}, 0.0, false, scale=1.0",
+        )],
     ),
     OpDef::new(
         "aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
@@ -173,7 +175,7 @@ impl Operands {
     }
 
     /// `query @ key.T * scale`, masked.
-    fn scores(&self, c: &Call<'_>, b: &Builder) -> Result<ValueId> {
+    fn scores(&self, c: &Call<'_>, b: &Builder, meaning: Mask) -> Result<ValueId> {
         let (q, k) = (b.shape(self.query), b.shape(self.key));
         let (e, f) = (q[self.lead + 1], k[self.lead + 1]);
         let stack: usize = q[..self.lead].iter().product();
@@ -192,7 +194,7 @@ impl Operands {
             );
             return self.causal(b, scores);
         }
-        mask.map_or(Ok(scores), |mask| masked(b, scores, mask, b.dtype(self.query)))
+        mask.map_or(Ok(scores), |mask| masked(b, scores, mask, b.dtype(self.query), meaning))
     }
 
     /// `-inf` right of the diagonal.
@@ -205,8 +207,17 @@ impl Operands {
     }
 }
 
-/// `scores` under a mask: `bool` says what to keep, a number is added.
-fn masked(b: &Builder, scores: ValueId, mask: ValueId, query: DType) -> Result<ValueId> {
+/// What a mask of `bool` says.
+#[derive(Clone, Copy, PartialEq)]
+enum Mask {
+    /// What to keep.
+    Keep,
+    /// The number to add: ops that expect PyTorch to have converted the mask.
+    Add,
+}
+
+/// `scores` under a mask; any other than `bool` is added.
+fn masked(b: &Builder, scores: ValueId, mask: ValueId, query: DType, meaning: Mask) -> Result<ValueId> {
     let dtype = b.dtype(mask);
     ensure!(
         dtype == DType::Bool || dtype == DType::F32 || dtype == query,
@@ -216,24 +227,24 @@ fn masked(b: &Builder, scores: ValueId, mask: ValueId, query: DType) -> Result<V
     );
     let shape = broadcast_shapes([&b.shape(scores), &b.shape(mask)])?;
     let (scores, mask) = (broadcast_to(b, scores, &shape)?, broadcast_to(b, mask, &shape)?);
-    if dtype == DType::Bool {
+    if dtype == DType::Bool && meaning == Mask::Keep {
         return b.select(mask, scores, support::like(b, scores, f64::NEG_INFINITY)?);
     }
     b.add(scores, b.convert(mask, b.dtype(scores))?)
 }
 
 /// Output and weights, in the query's type.
-fn attention(c: &Call<'_>, b: &Builder, repeat: bool) -> Result<(ValueId, ValueId)> {
+fn attention(c: &Call<'_>, b: &Builder, repeat: bool, mask: Mask) -> Result<(ValueId, ValueId)> {
     let operands = Operands::read(c, b, repeat)?;
     let dtype = b.dtype(operands.query);
-    let scores = operands.scores(c, b)?;
+    let scores = operands.scores(c, b, mask)?;
     let weights = safe_softmax(b, scores, operands.lead + 1)?;
     let (dropped, saved) = dropout(c, b, weights)?;
     let output = operands.product(c, b, b.convert(dropped, dtype)?, operands.value, (1, 0))?;
     Ok((b.convert(output, dtype)?, b.convert(saved, dtype)?))
 }
 
-/// Weights to multiply with, and weights to give back: a given mask spares the latter.
+/// Weights to multiply with, and weights to give back.
 fn dropout(c: &Call<'_>, b: &Builder, weights: ValueId) -> Result<(ValueId, ValueId)> {
     let p = c.float("dropout_p")?;
     if p <= 0.0 {
@@ -249,7 +260,11 @@ fn dropout(c: &Call<'_>, b: &Builder, weights: ValueId) -> Result<(ValueId, Valu
     };
     let scaled = formula(b, [weights], |[w]| w * scale)?;
     let dropped = b.select(keep, scaled, support::like(b, weights, 0.0)?)?;
-    Ok((dropped, if given.is_some() { weights } else { dropped }))
+    if given.is_none() {
+        return Ok((dropped, dropped));
+    }
+    // PyTorch applies a given mask in place and scales the values instead.
+    Ok((dropped, b.select(keep, weights, support::like(b, weights, 0.0)?)?))
 }
 
 /// `bool`, false with probability `p`.
@@ -275,8 +290,8 @@ fn flash_operands(c: &Call<'_>, b: &Builder) -> Result<Operands> {
 
 fn flash(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = flash_operands(c, b)?;
-    let (output, _) = attention(c, b, true)?;
-    let scores = operands.scores(c, b)?;
+    let (output, _) = attention(c, b, true, Mask::Add)?;
+    let scores = operands.scores(c, b, Mask::Add)?;
     let d = operands.lead + 1;
     let max = b.reduce(scores, Reducer::Maximum, &[d])?;
     let shifted = b.subtract(scores, over(b, max, scores, d)?)?;
@@ -292,7 +307,7 @@ fn flash_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = flash_operands(c, b)?;
     let dtype = b.dtype(operands.query);
     let (grad, lead, scale) = (c.tensor(b, "grad_out")?, operands.lead, operands.scale);
-    let weights = safe_softmax(b, operands.scores(c, b)?, lead + 1)?;
+    let weights = safe_softmax(b, operands.scores(c, b, Mask::Add)?, lead + 1)?;
     let narrow = |v| b.convert(v, dtype);
     let grad_value = operands.product(c, b, narrow(weights)?, grad, (0, 0))?;
     let grad_weights = operands.product(c, b, grad, operands.value, (1, 1))?;

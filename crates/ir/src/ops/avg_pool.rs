@@ -51,7 +51,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,3,2], f32[2,3,7,6], [2,3], [], 0, false, true, none"),
             ok("f32[2,3,4,6], f32[2,3,7,6], 3, [2,1], 1, true, false, none"),
             ok("f32[2,3,4,4], f32[2,3,7,6], 3, 2, 1, true, true, none"),
-            ok("bf16[3,3,3], bf16[3,6,6], 3, 2, 1, false, true, 5"),
+            ok("bf16[3,3,3], bf16[3,6,6], 2, 2, 0, false, true, 5"),
             err("f32[2,3,3,2], f32[2,3,6,6], 2, [], 0, false, true, none", "the gradient is"),
         ],
     )

@@ -146,7 +146,7 @@ pub(super) static OPS: &[OpDef] = &[
         addbmm,
         &[
             ok("f32[4], f32[2,3,2], f32[2,2,4]"),
-            ok("f16[3,4], f16[2,3,2], f16[2,2,4], beta=0.5, alpha=2"),
+            ok("f16[3,4]{0..1}, f16[2,3,2]{0..1}, f16[2,2,4]{0..1}, beta=0.5, alpha=2"),
             ok("f32[3,4]{nan}, f32[0,3,2], f32[0,2,4], beta=0"),
             err("f32[4], f32[2,3,2], f32[3,2,4]", "must have same number of batches, got 2 and 3"),
             err("f32[4], f32[2,3,2], f32[2,3,4]", "Incompatible matrix sizes for bmm (3x2 and 3x4)"),

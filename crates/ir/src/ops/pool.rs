@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::{Combiner, Scatter, Window};
 use crate::types::Shape;
-use crate::{DType, Number, Reducer, ensure, invalid};
+use crate::{Comparison, DType, Number, Reducer, ensure, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -239,16 +239,35 @@ fn maxima<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(b.reduce_window(x, Reducer::Maximum, pool.window(&b.shape(x), &outs))?)
 }
 
-/// Maxima with their positions in the flattened plane. Among several NaN the first counts; PyTorch takes the last.
+/// Maxima with their positions in the flattened plane: the first of equals, but the last NaN.
 fn maxima_with_indices<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, pool, outs) = read::<N>(c, b)?;
     let shape = b.shape(x);
     let plane = &shape[shape.len() - N..];
     let positions = b.reshape(b.iota(DType::I64, &[plane.iter().product()], 0)?, plane)?;
     let positions = super::support::broadcast_to(b, positions, &shape)?;
-    let op = crate::Op::ReduceWindow { reducer: Reducer::ArgMax, window: pool.window(&shape, &outs) };
+    let window = pool.window(&shape, &outs);
+    let op = crate::Op::ReduceWindow { reducer: Reducer::ArgMax, window: window.clone() };
     let both = b.push(op, &[x, positions], vec![])?;
-    many([b.element(both, 0)?, b.element(both, 1)?])
+    let (values, indices) = (b.element(both, 0)?, b.element(both, 1)?);
+    let Some(nans) = nan_positions(b, x, positions)? else { return many([values, indices]) };
+    let last = b.reduce_window(nans, Reducer::Maximum, window)?;
+    many([values, or_nan(b, indices, last)?])
+}
+
+/// The positions of NaN, -1 elsewhere; `None` for integers.
+pub(super) fn nan_positions(b: &Builder, x: ValueId, positions: ValueId) -> Result<Option<ValueId>> {
+    if !b.dtype(x).is_float() {
+        return Ok(None);
+    }
+    let is_nan = b.compare(Comparison::Ne, x, x)?;
+    b.select(is_nan, positions, super::support::like(b, positions, -1.0)?).map(Some)
+}
+
+/// The last position of a NaN where a window has one, else the index found.
+pub(super) fn or_nan(b: &Builder, indices: ValueId, last: ValueId) -> Result<ValueId> {
+    let found = b.compare(Comparison::Ge, last, super::support::like(b, last, 0.0)?)?;
+    b.select(found, last, indices)
 }
 
 fn backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
