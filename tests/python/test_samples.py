@@ -59,6 +59,7 @@ UNSPECIFIED = {
 NOT_SPECIAL = {
     "attention": "PyTorch's kernels meet infinities in other orders, which decides between them and NaN",
     "conv": "PyTorch's kernels multiply infinities with the zeros of padding, or do not, as the shape has it",
+    "::gelu.": "PyTorch's vectorised kernel gives NaN for infinity, the plain one infinity",
     "_norm": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
     "::var": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",

@@ -180,6 +180,32 @@ mod tests {
         "#);
     }
 
+    /// On every sample of the op table, to the bit.
+    #[test]
+    fn folding_changes_no_result() {
+        use crate::ops::{Variant, find, names, sample};
+        let works = |s: &&sample::Sample| s.error.is_none();
+        for (name, entry) in names().into_iter().filter_map(|n| Some((n, find(n)?))) {
+            let once = entry.variant == Variant::Functional;
+            for s in entry.def.samples.iter().filter(works).filter(|_| once) {
+                let Ok(args) = sample::bind(entry.schema, s.args) else { continue };
+                let Ok(expansion) = sample::expand(&entry, &args) else { continue };
+                let mut inputs = sample::data::literals(&args, 1, true);
+                let state = TensorType::new(crate::DType::U64, [2]);
+                inputs.extend(
+                    (inputs.len() < expansion.graph.inputs.len())
+                        .then(|| Literal { ty: state, bytes: Literal::i64s(&[5, 7]).bytes }),
+                );
+                let folded = fold(&expansion.graph, DEFAULT_LIMIT).unwrap();
+                let bits = |g: &Graph| -> Vec<(TensorType, Vec<u8>)> {
+                    let outputs = crate::eval(g, &inputs).unwrap_or_else(|e| panic!("{name}({}): {e}", s.args));
+                    outputs.iter().map(|l| (l.ty.clone(), l.dense_bytes())).collect()
+                };
+                assert!(bits(&folded) == bits(&expansion.graph), "{name}({})", s.args);
+            }
+        }
+    }
+
     #[test]
     fn random_draws_stay_and_bodies_are_folded() {
         assert_snapshot!(folded(

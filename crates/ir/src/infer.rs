@@ -358,6 +358,7 @@ fn scatter(s: &Scatter, [a, indices, updates]: [&TensorType; 3]) -> Result<Tenso
 
 fn dot_general(d: &DotGeneral, [l, r]: [&TensorType; 2]) -> Result<TensorType> {
     ensure!(l.dtype == r.dtype, "operands are {} and {}", l.dtype, r.dtype);
+    accumulates(l.dtype, d.out)?;
     let gone = |batch: &Dims, contract: &Dims| -> Dims { batch.iter().chain(contract).copied().collect() };
     let (lg, rg) = (gone(&d.lhs_batch, &d.lhs_contract), gone(&d.rhs_batch, &d.rhs_contract));
     ensure!(distinct_below(&lg, l.rank()) && distinct_below(&rg, r.rank()), "dimension numbers {d:?} for {l} and {r}");
@@ -378,8 +379,16 @@ fn dot_general(d: &DotGeneral, [l, r]: [&TensorType; 2]) -> Result<TensorType> {
     Ok(TensorType::new(d.out, batch.chain(free(l, &lg)).chain(free(r, &rg))))
 }
 
+/// That a contraction of `operands` may give `out`: a type of the same kind, at least as wide.
+fn accumulates(operands: DType, out: DType) -> Result<()> {
+    let fits = out.category() == operands.category() && out.size() >= operands.size();
+    ensure!(fits, "a contraction of {operands} gives no {out}");
+    Ok(())
+}
+
 fn convolution(c: &Convolution, [x, k]: [&TensorType; 2]) -> Result<TensorType> {
     ensure!(x.dtype == k.dtype, "input is {} but kernel is {}", x.dtype, k.dtype);
+    accumulates(x.dtype, c.out)?;
     let n = c.input_spatial.len();
     let lengths = [
         c.strides.len(),

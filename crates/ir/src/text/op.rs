@@ -47,3 +47,32 @@ fn elementwise(text: &str) -> Option<Op> {
     let comparison = || text.strip_prefix("compare_").and_then(named::<Comparison>).map(Op::Compare);
     named(text).map(Op::Unary).or_else(|| named(text).map(Op::Binary)).or_else(comparison)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Binary, Unary};
+
+    #[test]
+    fn elementwise_names_are_bare_and_distinct() {
+        for op in [Op::Unary(Unary::Not), Op::Binary(Binary::And), Op::Compare(Comparison::Ge)] {
+            assert_eq!(read(&spell(&op)), Ok(op));
+        }
+        assert_eq!(spell(&Op::Unary(Unary::RoundNearestEven)), "round_nearest_even");
+        assert_eq!(spell(&Op::Compare(Comparison::Lt)), "compare_lt");
+    }
+
+    #[test]
+    fn attributes_are_checked() {
+        assert_eq!(read("select"), Ok(Op::Select));
+        for (text, message) in [
+            ("tanhh", "`tanhh` is no op"),
+            ("reverse(dims:[0],dim:1)", "is no op"),
+            ("reverse", "is no op"),
+            ("select()", "is no op"),
+            ("compare(lt)", "is not how this op is written"),
+        ] {
+            assert!(read(text).unwrap_err().contains(message), "{text}: {:?}", read(text));
+        }
+    }
+}
