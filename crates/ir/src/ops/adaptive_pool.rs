@@ -15,7 +15,7 @@ use crate::{DType, Number, Reducer, ensure};
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-        |c, b| average::<1>(c, b),
+        average::<1>,
         &[
             ok("f32[2,3,6], 4"),
             ok("f32[3,6], 3"),
@@ -25,7 +25,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["adaptive_avg_pool1d.out"]),
     OpDef::new(
         "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-        |c, b| average::<2>(c, b),
+        average::<2>,
         &[
             ok("f32[2,3,6,6], [4,3]"),
             ok("f32[2,3,6,6], [1,1]"),
@@ -42,42 +42,42 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["adaptive_avg_pool2d.out"]),
     OpDef::new(
         "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-        |c, b| average::<3>(c, b),
+        average::<3>,
         &[ok("f32[2,3,4,6,5], [3,4,2]"), ok("f32[3,4,6,5], [2,3,1]")],
     )
     .variants(&["adaptive_avg_pool3d.out"]),
     OpDef::new(
         "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-        |c, b| average::<2>(c, b),
+        average::<2>,
         &[ok("f32[2,3,6,6], [4,3]"), ok("f32[2,3,6,6], [1,1]"), ok("bf16[2,3,6,6], [2,2]")],
     )
     .variants(&["_adaptive_avg_pool2d.out"]),
     OpDef::new(
         "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-        |c, b| average::<3>(c, b),
+        average::<3>,
         &[ok("f32[2,3,4,6,5], [3,4,2]")],
     )
     .variants(&["_adaptive_avg_pool3d.out"]),
     OpDef::new(
         "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
-        |c, b| average_backward::<2>(c, b),
+        average_backward::<2>,
         &[ok("f32[2,3,4,3], f32[2,3,6,6]"), ok("bf16[3,1,1], bf16[3,6,5]"), ok("f32[2,3,7,8], f32[2,3,6,5]")],
     )
     .variants(&["_adaptive_avg_pool2d_backward.out"]),
     OpDef::new(
         "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
-        |c, b| average_backward::<3>(c, b),
+        average_backward::<3>,
         &[ok("f32[2,3,3,4,2], f32[2,3,4,6,5]")],
     )
     .variants(&["_adaptive_avg_pool3d_backward.out"]),
     OpDef::new(
         "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-        |c, b| maximum::<1>(c, b),
+        maximum::<1>,
         &[ok("f32[2,3,6], 4"), ok("f32[3,7], 3")],
     ),
     OpDef::new(
         "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
-        |c, b| maximum::<2>(c, b),
+        maximum::<2>,
         &[
             ok("f32[2,3,6,6], [4,3]"),
             ok("f32[3,7,5]{1,1,0,-inf,2}, [3,2]"),
@@ -88,7 +88,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["adaptive_max_pool2d.out"]),
     OpDef::new(
         "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
-        |c, b| maximum::<3>(c, b),
+        maximum::<3>,
         &[ok("f32[2,3,4,6,5], [3,4,2]")],
     )
     .variants(&["adaptive_max_pool3d.out"]),

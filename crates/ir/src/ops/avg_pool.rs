@@ -13,7 +13,7 @@ use crate::{DType, Number, Reducer, ensure};
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
-        |c, b| forward::<1>(c, b),
+        forward::<1>,
         &[
             ok("f32[2,3,8], 3"),
             ok("f32[3,8], 3, 2, 1, true, false"),
@@ -23,7 +23,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["avg_pool1d.out"]),
     OpDef::new(
         "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        |c, b| forward::<2>(c, b),
+        forward::<2>,
         &[
             ok("f32[2,3,7,6], [2,3]"),
             ok("f32[2,3,7,6], 3, [2,1], 1, true, false"),
@@ -40,13 +40,13 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["avg_pool2d.out"]),
     OpDef::new(
         "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        |c, b| forward::<3>(c, b),
+        forward::<3>,
         &[ok("f32[2,3,4,6,5], 2"), ok("f32[3,5,6,5], [2,3,2], [2,1,2], 1, true, false")],
     )
     .variants(&["avg_pool3d.out"]),
     OpDef::new(
         "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        |c, b| backward::<2>(c, b),
+        backward::<2>,
         &[
             ok("f32[2,3,3,2], f32[2,3,7,6], [2,3], [], 0, false, true, none"),
             ok("f32[2,3,4,6], f32[2,3,7,6], 3, [2,1], 1, true, false, none"),
@@ -58,7 +58,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["avg_pool2d_backward.grad_input"]),
     OpDef::new(
         "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-        |c, b| backward::<3>(c, b),
+        backward::<3>,
         &[ok("f32[2,3,2,3,2], f32[2,3,4,6,5], 2, [], 0, false, true, none")],
     )
     .variants(&["avg_pool3d_backward.grad_input"]),

@@ -11,7 +11,7 @@ use crate::{Comparison, DType, Number, Reducer, ensure, invalid};
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
-        |c, b| maxima::<1>(c, b),
+        maxima::<1>,
         &[
             ok("f32[2,3,8], [3]"),
             ok("f32[3,8], 3, 2, 1, 2"),
@@ -22,7 +22,7 @@ pub(super) static OPS: &[OpDef] = &[
     ),
     OpDef::new(
         "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
-        |c, b| maxima::<2>(c, b),
+        maxima::<2>,
         &[
             ok("f32[2,3,7,6], [2,3]"),
             ok("f32[2,3,7,6], 3, [2,1], 1, [1,2], true"),
@@ -33,17 +33,17 @@ pub(super) static OPS: &[OpDef] = &[
     ),
     OpDef::new(
         "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
-        |c, b| maxima::<3>(c, b),
+        maxima::<3>,
         &[ok("f32[2,3,4,6,5], 2"), ok("f32[3,5,6,5], [2,3,2], [2,1,2], 1, 1, true")],
     ),
     OpDef::new(
         "aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
-        |c, b| maxima_with_indices::<1>(c, b),
+        maxima_with_indices::<1>,
         &[ok("f32[2,3,8], [3]"), ok("f32[3,8], 3, 2, 1, 2, true")],
     ),
     OpDef::new(
         "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        |c, b| maxima_with_indices::<2>(c, b),
+        maxima_with_indices::<2>,
         &[
             ok("f32[2,3,7,6], [2,3]"),
             ok("f32[2,3,7,6], 3, [2,1], 1, [1,2], true"),
@@ -67,7 +67,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["max_pool2d_with_indices.out"]),
     OpDef::new(
         "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-        |c, b| maxima_with_indices::<3>(c, b),
+        maxima_with_indices::<3>,
         &[
             ok("f32[2,3,4,6,5], 2"),
             ok("f32[3,5,6,5], [2,3,2], [2,1,2], 1, 1, true"),
@@ -77,7 +77,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["max_pool3d_with_indices.out"]),
     OpDef::new(
         "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        |c, b| backward::<2>(c, b),
+        backward::<2>,
         &[
             ok("f32[2,3,3,3], f32[2,3,6,6], 2, [], 0, 1, false, i64[2,3,3,3]{0..36}"),
             ok("bf16[3,3,3], bf16[3,6,6], 2, [], 0, 1, false, i64[3,3,3]{0..36}"),
@@ -88,7 +88,7 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["max_pool2d_with_indices_backward.grad_input"]),
     OpDef::new(
         "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-        |c, b| backward::<3>(c, b),
+        backward::<3>,
         &[ok("f32[2,3,2,3,3], f32[2,3,4,6,6], 2, [], 0, 1, false, i64[2,3,2,3,3]{0..144}")],
     )
     .variants(&["max_pool3d_with_indices_backward.grad_input"]),
