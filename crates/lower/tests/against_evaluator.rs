@@ -472,3 +472,14 @@ fn a_small_network() {
         .collect();
     j.exact("mlp", &graph, &inputs);
 }
+
+#[test]
+fn imported_models() {
+    let mut j = Judge::new();
+    for file in ["channels_last", "dynamic", "lists", "mlp", "mutation", "regions", "views"] {
+        let graph = programs::trace(file);
+        let types = graph.input_types().map(|ty| ty.tensor().unwrap()).enumerate();
+        let inputs: Vec<Literal> = types.map(|(i, ty)| small(ty.dtype, &ty.shape, i as u64 + 1)).collect();
+        j.compare(file, &graph, &inputs, Tolerance { ulps: 64.0, floor: 1.0 });
+    }
+}

@@ -166,7 +166,19 @@ pub fn all() -> Vec<(&'static str, Graph)> {
         ("located", located),
         ("mlp", mlp),
     ];
-    programs.into_iter().map(|(name, build)| (name, build().unwrap_or_else(|e| panic!("{name}: {e}")))).collect()
+    let built = programs.map(|(name, build)| (name, build().unwrap_or_else(|e| panic!("{name}: {e}"))));
+    // Whole small models, as PyTorch exports them.
+    let models = [("model_mlp", "mlp"), ("model_channels_last", "channels_last"), ("model_dynamic", "dynamic")];
+    built.into_iter().chain(models.map(|(name, file)| (name, trace(file)))).collect()
+}
+
+/// The graph of a trace in `testdata/traces`.
+pub fn trace(file: &str) -> Graph {
+    let path = format!("{}/../../testdata/traces/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    let trace = ir::trace::read(path.as_ref()).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let dims = [("s17", 5), ("s77", 4)].map(|(name, n)| (name.to_owned(), n)).into();
+    let options = ir::import::ImportOptions { dims, ..Default::default() };
+    ir::import::import(&trace, &options).unwrap_or_else(|e| panic!("{file}: {e}")).graph
 }
 
 /// All unary ops that `dtype` has.

@@ -1,0 +1,59 @@
+module @main {
+  func.func public @main(%arg0: tensor<4x3xf32>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>, %arg3: tensor<4xf32>, %arg4: tensor<2x4xf32>, %arg5: tensor<2xf32>, %arg6: tensor<4xf32> {tf.aliasing_output = 1 : i32}, %arg7: tensor<4xf32> {tf.aliasing_output = 2 : i32}, %arg8: tensor<i64> {tf.aliasing_output = 3 : i32}, %arg9: tensor<5x3xf32>) -> (tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>) {
+    %0 = "stablehlo.dot_general"(%arg9, %arg0) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<5x4xf32>
+    %1 = "stablehlo.broadcast_in_dim"(%arg1) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %2 = "stablehlo.add"(%0, %1) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %3 = "stablehlo.constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64>
+    %4 = "stablehlo.add"(%arg8, %3) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %5 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %6 = "stablehlo.reduce"(%2, %5) ({
+    ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
+      %46 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%46) : (tensor<f32>) -> ()
+    }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %7 = "stablehlo.constant"() {value = dense<5.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %8 = "stablehlo.broadcast_in_dim"(%7) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %9 = "stablehlo.divide"(%6, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %10 = "stablehlo.broadcast_in_dim"(%9) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %11 = "stablehlo.subtract"(%2, %10) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %12 = "stablehlo.multiply"(%11, %11) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %13 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %14 = "stablehlo.reduce"(%12, %13) ({
+    ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
+      %46 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%46) : (tensor<f32>) -> ()
+    }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %15 = "stablehlo.divide"(%14, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %16 = "stablehlo.constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
+    %17 = "stablehlo.broadcast_in_dim"(%16) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %18 = "stablehlo.add"(%15, %17) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %19 = "stablehlo.rsqrt"(%18) : (tensor<4xf32>) -> tensor<4xf32>
+    %20 = "stablehlo.broadcast_in_dim"(%19) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %21 = "stablehlo.multiply"(%11, %20) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %22 = "stablehlo.broadcast_in_dim"(%arg2) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %23 = "stablehlo.multiply"(%21, %22) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %24 = "stablehlo.broadcast_in_dim"(%arg3) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %25 = "stablehlo.add"(%23, %24) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %26 = "stablehlo.constant"() {value = dense<0.899999976> : tensor<f32>} : () -> tensor<f32>
+    %27 = "stablehlo.broadcast_in_dim"(%26) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %28 = "stablehlo.multiply"(%arg6, %27) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %29 = "stablehlo.constant"() {value = dense<1.000000e-01> : tensor<f32>} : () -> tensor<f32>
+    %30 = "stablehlo.broadcast_in_dim"(%29) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %31 = "stablehlo.multiply"(%9, %30) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %32 = "stablehlo.add"(%28, %31) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %33 = "stablehlo.multiply"(%15, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %34 = "stablehlo.constant"() {value = dense<4.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %35 = "stablehlo.broadcast_in_dim"(%34) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %36 = "stablehlo.divide"(%33, %35) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %37 = "stablehlo.multiply"(%arg7, %27) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %38 = "stablehlo.multiply"(%36, %30) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %39 = "stablehlo.add"(%37, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %40 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %41 = "stablehlo.broadcast_in_dim"(%40) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<5x4xf32>
+    %42 = "stablehlo.maximum"(%25, %41) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %43 = "stablehlo.dot_general"(%42, %arg4) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x4xf32>, tensor<2x4xf32>) -> tensor<5x2xf32>
+    %44 = "stablehlo.broadcast_in_dim"(%arg5) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<5x2xf32>
+    %45 = "stablehlo.add"(%43, %44) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
+    return %45, %32, %39, %4 : tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>
+  }
+}
