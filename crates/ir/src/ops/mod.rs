@@ -176,6 +176,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("join", join::OPS),
     ("logic", logic::OPS),
     ("loss", loss::OPS),
+    ("masked", index::masked::OPS),
     ("matmul", matmul::OPS),
     ("moments", reduce::moments::OPS),
     ("normalization", normalization::OPS),

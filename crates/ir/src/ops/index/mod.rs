@@ -5,6 +5,7 @@
 
 mod advanced;
 pub(super) mod embedding;
+pub(super) mod masked;
 pub(super) mod scatter;
 pub(super) mod slices;
 

@@ -258,6 +258,18 @@ pub(super) static OPS: &[OpDef] = &[
         &[ok("f32[]"), ok("f32[2]"), ok("f32[2,3]")],
     ),
     OpDef::view(
+        "aten::atleast_3d(Tensor self) -> Tensor",
+        |_, l| {
+            only(match l.sizes.len() {
+                0 => (0..3).try_fold(l.clone(), |l, _| layout::unsqueeze(&l, 0)),
+                1 => layout::unsqueeze(&layout::unsqueeze(l, 0)?, -1),
+                2 => layout::unsqueeze(l, -1),
+                _ => Ok(l.clone()),
+            })
+        },
+        &[ok("f32[]"), ok("f32[2]"), ok("f32[2,3]"), ok("f32[2,3,4]")],
+    ),
+    OpDef::view(
         "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
         slice,
         &[

@@ -4,6 +4,7 @@ use super::super::{Call, OpDef, err, ok};
 use super::copies::copied;
 use super::{Views, layout};
 use crate::alias::Layout;
+use crate::ensure;
 use crate::error::Result;
 
 pub(in super::super) static OPS: &[OpDef] = &[
@@ -60,6 +61,36 @@ pub(in super::super) static OPS: &[OpDef] = &[
         |c, l| some(layout::tensor_split_indices(l, c.int("dim")?, &c.ints("indices")?)),
         &[ok("f32[7], [2,5]"), ok("f32[7], [-2,9]"), ok("f32[3], []")],
     ),
+    OpDef::view(
+        "aten::hsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_sections(l, even(c, l, "hsplit", 1)?, c.int("sections")?)),
+        &[ok("f32[4], 2"), ok("f32[2,6,2], 3"), err("f32[2,3], 2", "is not divisible by the split_size 2!")],
+    ),
+    OpDef::view(
+        "aten::hsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_indices(l, along(l, "hsplit", 1)?, &c.ints("indices")?)),
+        &[ok("f32[4], [1,3]"), ok("f32[2,6], [2]"), err("f32[], [1]", "torch.hsplit requires a tensor with at least 1")],
+    ),
+    OpDef::view(
+        "aten::vsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_sections(l, even(c, l, "vsplit", 2)?, c.int("sections")?)),
+        &[ok("f32[4,2], 2"), err("f32[4], 2", "torch.vsplit requires a tensor with at least 2 dimension")],
+    ),
+    OpDef::view(
+        "aten::vsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_indices(l, along(l, "vsplit", 2)?, &c.ints("indices")?)),
+        &[ok("f32[4,2], [1,3]")],
+    ),
+    OpDef::view(
+        "aten::dsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_sections(l, even(c, l, "dsplit", 3)?, c.int("sections")?)),
+        &[ok("f32[1,2,4], 2")],
+    ),
+    OpDef::view(
+        "aten::dsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
+        |c, l| some(layout::tensor_split_indices(l, along(l, "dsplit", 3)?, &c.ints("indices")?)),
+        &[ok("f32[1,2,4], [1,3]")],
+    ),
     OpDef::new(
         "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
         |c, b| copied(c, b, split),
@@ -94,6 +125,29 @@ pub(in super::super) static OPS: &[OpDef] = &[
 
 fn some(ls: Result<Vec<Layout>>) -> Views {
     ls.map(Some)
+}
+
+/// The dimension that the split `name` runs along; it asks for `rank` dimensions.
+fn along(l: &Layout, name: &str, rank: usize) -> Result<i64> {
+    let n = l.sizes.len();
+    ensure!(n >= rank, "torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {n} dimensions!");
+    Ok(match (name, n) {
+        ("hsplit", 1) | ("vsplit", _) => 0,
+        ("hsplit", _) => 1,
+        _ => 2,
+    })
+}
+
+/// As [`along`], where `sections` of one length must fill the dimension.
+fn even(c: &Call<'_>, l: &Layout, name: &str, rank: usize) -> Result<i64> {
+    let (d, sections) = (along(l, name, rank)?, c.int("sections")?);
+    let size = l.sizes[d as usize];
+    ensure!(
+        sections != 0 && size as i64 % sections == 0,
+        "torch.{name} attempted to split along dimension {d}, but the size of the dimension {size} is not divisible by the \
+         split_size {sections}!"
+    );
+    Ok(d)
 }
 
 fn split(c: &Call<'_>, l: &Layout) -> Views {
