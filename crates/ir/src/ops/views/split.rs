@@ -69,7 +69,11 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::view(
         "aten::hsplit.array(Tensor(a) self, int[] indices) -> Tensor(a)[]",
         |c, l| some(layout::tensor_split_indices(l, along(l, "hsplit", 1)?, &c.ints("indices")?)),
-        &[ok("f32[4], [1,3]"), ok("f32[2,6], [2]"), err("f32[], [1]", "torch.hsplit requires a tensor with at least 1")],
+        &[
+            ok("f32[4], [1,3]"),
+            ok("f32[2,6], [2]"),
+            err("f32[], [1]", "torch.hsplit requires a tensor with at least 1"),
+        ],
     ),
     OpDef::view(
         "aten::vsplit.int(Tensor(a) self, int sections) -> Tensor(a)[]",
@@ -130,7 +134,10 @@ fn some(ls: Result<Vec<Layout>>) -> Views {
 /// The dimension that the split `name` runs along; it asks for `rank` dimensions.
 fn along(l: &Layout, name: &str, rank: usize) -> Result<i64> {
     let n = l.sizes.len();
-    ensure!(n >= rank, "torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {n} dimensions!");
+    ensure!(
+        n >= rank,
+        "torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with {n} dimensions!"
+    );
     Ok(match (name, n) {
         ("hsplit", 1) | ("vsplit", _) => 0,
         ("hsplit", _) => 1,
