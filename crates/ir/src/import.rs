@@ -13,8 +13,6 @@ mod outputs;
 mod python_ops;
 mod sizes;
 mod survey;
-#[cfg(test)]
-mod tests;
 
 pub use inputs::{InputType, bind};
 pub use survey::unsupported_ops;

@@ -96,7 +96,10 @@ pub(super) fn plan(cell: &Layout, view: &Layout) -> Result<Vec<Step>> {
     Ok(steps.steps)
 }
 
-/// Whether several elements of `view` share a place.
+/// Places beyond which layouts that are not nested are not looked through one by one.
+const MAX_PLACES: usize = 1 << 22;
+
+/// Whether several elements of `view` share a place. Layouts that are not nested and very large count as if some did.
 pub(super) fn overlaps(view: &Layout) -> bool {
     if view.sizes.contains(&0) {
         return false;
@@ -109,6 +112,9 @@ pub(super) fn overlaps(view: &Layout) -> bool {
         return false;
     }
     let end = view.end().unwrap_or(0).saturating_sub(view.offset);
+    if end > MAX_PLACES {
+        return true;
+    }
     let mut taken = vec![false; end];
     let mut places = vec![0usize];
     for m in &moving {

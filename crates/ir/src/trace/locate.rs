@@ -9,7 +9,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Locator<'t> {
     frames: FxHashMap<&'t str, Frame>,
-    texts: FxHashMap<&'t str, Arc<str>>,
+    modules: FxHashMap<&'t str, Arc<str>>,
+    ops: FxHashMap<&'t str, Arc<str>>,
 }
 
 #[derive(Clone, Default)]
@@ -24,14 +25,10 @@ impl<'t> Locator<'t> {
     pub fn loc(&mut self, node: &'t Node) -> Loc {
         let stack = node.metadata.stack_trace.as_deref().unwrap_or_default();
         let frame = self.frames.entry(stack).or_insert_with(|| user_frame(stack)).clone();
-        let module = module_path(node.metadata.nn_module_stack.as_deref().unwrap_or_default());
-        let module = self.text(module);
-        let op = self.text(node.op());
+        let stack = node.metadata.nn_module_stack.as_deref().unwrap_or_default();
+        let module = self.modules.entry(stack).or_insert_with(|| module_name(module_path(stack)).into()).clone();
+        let op = self.ops.entry(node.op()).or_insert_with(|| node.op().into()).clone();
         Loc { file: frame.file, line: frame.line, function: frame.function, module, op }
-    }
-
-    fn text(&mut self, text: &'t str) -> Arc<str> {
-        self.texts.entry(text).or_insert_with(|| text.into()).clone()
     }
 }
 
@@ -61,4 +58,19 @@ fn module_path(stack: &str) -> &str {
     let innermost = stack.rsplit(';').next().unwrap_or_default();
     let path = innermost.rsplit_once(',').and_then(|(rest, _)| rest.split_once(',')).map(|(_, path)| path);
     path.unwrap_or_default()
+}
+
+/// The path as `named_modules` gives it: `layers.0.mlp` for Dynamo's `L['self'].layers[0]._modules['mlp']`.
+fn module_name(path: &str) -> String {
+    let path = path.strip_prefix("L['self']").or_else(|| path.strip_prefix("L__self__")).unwrap_or(path);
+    let mut name = String::new();
+    for part in path.split(['.', '[']) {
+        let part = part.trim_end_matches(']').trim_matches(['\'', '"']);
+        if part.is_empty() || part == "_modules" {
+            continue;
+        }
+        name.push_str(if name.is_empty() { "" } else { "." });
+        name.push_str(part);
+    }
+    name
 }

@@ -37,6 +37,10 @@ pub struct Weights {
 }
 
 impl Weights {
+    pub(super) fn new(source: Source, entries: BTreeMap<String, Weight>) -> Weights {
+        Weights { source, entries }
+    }
+
     /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -106,7 +110,7 @@ pub(super) fn open(source: Source, max_json: u64) -> Result<(Vec<u8>, Weights)> 
     for kind in ["weights", "constants"] {
         archive.weights(kind, &model, &mut entries)?;
     }
-    Ok((json, Weights { source: archive.source, entries }))
+    Ok((json, Weights::new(archive.source, entries)))
 }
 
 /// A table of weights.

@@ -268,6 +268,7 @@ pub(crate) fn split(l: &Layout, at: i64, length: i64) -> Result<Vec<Layout>> {
     let n = l.sizes[dim(at, l.sizes.len())?] as i64;
     ensure!(length > 0 || n == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of {n}");
     let pieces = if length == 0 { 1 } else { (n as u64).div_ceil(length as u64).max(1) as i64 };
+    countable(pieces)?;
     let lengths: Vec<i64> = (0..pieces).map(|i| length.min(n - i * length)).collect();
     split_with_sizes(l, at, &lengths)
 }
@@ -276,6 +277,7 @@ pub(crate) fn split(l: &Layout, at: i64, length: i64) -> Result<Vec<Layout>> {
 pub(crate) fn chunk(l: &Layout, at: i64, chunks: i64) -> Result<Vec<Layout>> {
     ensure!(!l.sizes.is_empty(), "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
+    countable(if l.sizes[dim(at, l.sizes.len())?] == 0 { chunks } else { 0 })?;
     let n = l.sizes[dim(at, l.sizes.len())?];
     match n.div_ceil(chunks as usize) {
         0 => split_with_sizes(l, at, &vec![0; chunks as usize]),
@@ -287,6 +289,7 @@ pub(crate) fn chunk(l: &Layout, at: i64, chunks: i64) -> Result<Vec<Layout>> {
 pub(crate) fn tensor_split_sections(l: &Layout, at: i64, sections: i64) -> Result<Vec<Layout>> {
     let n = split_extent(l, at)?;
     ensure!(sections > 0, "number of sections must be larger than 0, got {sections}");
+    countable(sections)?;
     let (length, longer) = (n / sections, n % sections);
     let lengths: Vec<i64> = (0..sections).map(|i| length + i64::from(i < longer)).collect();
     split_with_sizes(l, at, &lengths)
@@ -310,7 +313,14 @@ fn split_extent(l: &Layout, at: i64) -> Result<i64> {
 pub(crate) fn unbind(l: &Layout, at: i64) -> Result<Vec<Layout>> {
     ensure!(!l.sizes.is_empty(), "Dimension specified as {at} but tensor has no dimensions");
     let n = l.sizes[dim(at, l.sizes.len())?];
+    countable(n as i64)?;
     (0..n as i64).map(|i| select(l, at, i)).collect()
+}
+
+/// Refuses to list more tensors than a program can have: sizes come from outside.
+fn countable(tensors: i64) -> Result<()> {
+    ensure!(tensors <= 1 << 20, "the op would give {tensors} tensors");
+    Ok(())
 }
 
 /// The two dimensions of a diagonal, and its length where they have extents `size1` and `size2`.
