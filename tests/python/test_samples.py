@@ -53,6 +53,7 @@ UNSPECIFIED = {
     "aten::empty_strided.default": "holds whatever was in memory",
     "aten::new_empty.default": "holds whatever was in memory",
     "aten::new_empty_strided.default": "holds whatever was in memory",
+    "aten::_make_dep_token.default": "holds whatever was in memory",
 }
 
 # Ops not called with NaN, infinity and -0, by a part of their name, with the reason.

@@ -46,21 +46,10 @@ pub(super) static OPS: &[OpDef] = &[
         EXTREMUM_SAMPLES,
     )
     .variants(&["fmin.out"]),
-    OpDef::new(
-        "aten::atan2(Tensor self, Tensor other) -> Tensor",
-        |c, b| {
-            let operands = both(c, b)?;
-            one(on_floats(c, b, "atan2", to_float(c, result_type(c, b, &operands)), |x, y| x.atan2(y))?)
-        },
-        &[
-            ok("f32[3,4], f32[4]"),
-            ok("i64[9], i64[9]"),
-            ok("bf16[9], bf16[9]"),
-            ok("f32[6]{0,-0.0,1,inf,inf,nan}, f32[6]{-1,-1,0,inf,-inf,1}"),
-            err("c64[2], c64[2]", "not implemented for 'ComplexFloat'"),
-        ],
-    )
-    .variants(&["atan2_", "atan2.out"]),
+    OpDef::new("aten::atan2(Tensor self, Tensor other) -> Tensor", atan2_op, ATAN2_SAMPLES)
+        .variants(&["atan2_", "atan2.out"]),
+    OpDef::new("aten::arctan2(Tensor self, Tensor other) -> Tensor", atan2_op, ATAN2_SAMPLES)
+        .variants(&["arctan2_", "arctan2.out"]),
     OpDef::new(
         "aten::hypot(Tensor self, Tensor other) -> Tensor",
         |c, b| one(on_floats(c, b, "hypot", result_type(c, b, &both(c, b)?), hypot)?),
@@ -122,15 +111,49 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new("aten::special_xlogy(Tensor self, Tensor other) -> Tensor", xlogy_op, XLOGY_SAMPLES)
         .variants(&["special_xlogy.out"]),
     OpDef::new(
+        "aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor",
+        xlogy_op,
+        &[ok("2, f32[9]{0..3}")],
+    )
+    .variants(&["special_xlogy.self_scalar_out"]),
+    OpDef::new("aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor", xlogy_op, &[ok("f32[9], 2")])
+        .variants(&["special_xlogy.other_scalar_out"]),
+    OpDef::new(
         "aten::special_xlog1py(Tensor self, Tensor other) -> Tensor",
-        |c, b| {
-            one(on_floats(c, b, "xlog1py", to_float(c, result_type(c, b, &both(c, b)?)), |x, y| {
-                times_log(x, y, y.ln_1p())
-            })?)
-        },
+        xlog1py_op,
         &[ok("f32[3,4], f32[4]{0..3}"), ok("f32[3]{0,0,1}, f32[3]{nan,-1,-1}"), ok("i64[9], i64[9]{0..9}")],
     )
     .variants(&["special_xlog1py.out"]),
+    OpDef::new(
+        "aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+        xlog1py_op,
+        &[ok("2, f32[9]{0..3}")],
+    )
+    .variants(&["special_xlog1py.self_scalar_out"]),
+    OpDef::new(
+        "aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+        xlog1py_op,
+        &[ok("f32[9], 2")],
+    )
+    .variants(&["special_xlog1py.other_scalar_out"]),
+    OpDef::new(
+        "aten::special_zeta(Tensor self, Tensor other) -> Tensor",
+        zeta_op,
+        &[ok("f32[9]{1.5..4}, f32[9]{0.5..4}"), ok("i64[3]{2..4}, i64[3]{1..4}")],
+    )
+    .variants(&["special_zeta.out"]),
+    OpDef::new(
+        "aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
+        zeta_op,
+        &[ok("2, f32[9]{0.5..4}")],
+    )
+    .variants(&["special_zeta.self_scalar_out"]),
+    OpDef::new(
+        "aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
+        zeta_op,
+        &[ok("f32[9]{1.5..4}, 1")],
+    )
+    .variants(&["special_zeta.other_scalar_out"]),
     OpDef::new(
         "aten::nextafter(Tensor self, Tensor other) -> Tensor",
         |c, b| {
@@ -192,6 +215,14 @@ const EXTREMUM_SAMPLES: &[super::Sample] = &[
     ok("bf16[9], f32[]"),
     ok("u8[9], i64[9]"),
     err("c64[2], c64[2]", "not implemented for complex tensors."),
+];
+
+const ATAN2_SAMPLES: &[super::Sample] = &[
+    ok("f32[3,4], f32[4]"),
+    ok("i64[9], i64[9]"),
+    ok("bf16[9], bf16[9]"),
+    ok("f32[6]{0,-0.0,1,inf,inf,nan}, f32[6]{-1,-1,0,inf,-inf,1}"),
+    err("c64[2], c64[2]", "not implemented for 'ComplexFloat'"),
 ];
 
 const LOGADDEXP_SAMPLES: &[super::Sample] = &[
@@ -268,6 +299,21 @@ fn times_log<'e>(x: Expr<'e>, y: Expr<'e>, log: Expr<'e>) -> Expr<'e> {
 fn xlogy_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let dtype = to_float(c, result_type(c, b, &both(c, b)?));
     one(on_floats(c, b, "xlogy", dtype, |x, y| times_log(x, y, y.ln()))?)
+}
+
+fn xlog1py_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    one(on_floats(c, b, "xlog1py", dtype, |x, y| times_log(x, y, y.ln_1p()))?)
+}
+
+fn zeta_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    one(on_floats(c, b, "zeta", dtype, |x, q| x.zeta(q))?)
+}
+
+fn atan2_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    one(on_floats(c, b, "atan2", dtype, |x, y| x.atan2(y))?)
 }
 
 fn copysign_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {

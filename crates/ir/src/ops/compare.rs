@@ -1,11 +1,11 @@
 //! Comparisons.
 
 use super::expr::Expr;
-use super::support::{align, elementwise, not_implemented, pair, result_type, torch_name};
+use super::support::{Operand, align, elementwise, not_implemented, pair, result_type, torch_name};
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::{Comparison, DType, ensure};
+use crate::{Comparison, DType, Reducer, Unary, ensure};
 
 /// A comparison's overload with a tensor, under both of its names.
 macro_rules! with_tensor {
@@ -68,6 +68,30 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2], f32[2], -1", "rtol must be greater than or equal to zero, but got -1"),
         ],
     ),
+    OpDef::new(
+        "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        |c, b| isin(c, b, "elements", "test_elements"),
+        &[
+            ok("i64[3,4], i64[5]"),
+            ok("i64[9], i64[2,2], invert=true"),
+            ok("f32[4]{nan,1,2,-0.0}, f32[3]{nan,0,2}"),
+            ok("i64[3], i64[0]"),
+            ok("i64[], f32[3]"),
+        ],
+    )
+    .variants(&["isin.Tensor_Tensor_out"]),
+    OpDef::new(
+        "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        |c, b| isin(c, b, "elements", "test_element"),
+        &[ok("i64[9], 2"), ok("f32[9], 0, invert=true")],
+    )
+    .variants(&["isin.Tensor_Scalar_out"]),
+    OpDef::new(
+        "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        |c, b| isin(c, b, "element", "test_elements"),
+        &[ok("2, i64[9]")],
+    )
+    .variants(&["isin.Scalar_Tensor_out"]),
 ];
 
 const EQUALITY: &[Sample] = &[
@@ -123,4 +147,20 @@ fn isclose(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let same = if equal_nan { same | (x.is_nan() & y.is_nan()) } else { same };
         if rtol == 0.0 && atol == 0.0 { same } else { same | Expr::of(near, x) }
     })?)
+}
+
+/// Whether each element equals any of the others.
+fn isin(c: &Call<'_>, b: &Builder, elements: &str, others: &str) -> Result<Outs> {
+    let operands = [c.operand(b, elements)?, c.operand(b, others)?];
+    let dtype = result_type(c, b, &operands);
+    let value = |o: &Operand| Ok::<_, crate::Error>(align(c, b, std::slice::from_ref(o), dtype)?[0]);
+    let (x, y) = (value(&operands[0])?, value(&operands[1])?);
+    let (shape, count) = (b.shape(x), b.ty(y)?.numel());
+    let mut table = shape.clone();
+    table.push(count);
+    let dims: Vec<usize> = (0..shape.len()).collect();
+    let rows = b.broadcast_in_dim(x, &table, &dims)?;
+    let columns = b.broadcast_in_dim(b.reshape(y, &[count])?, &table, &[shape.len()])?;
+    let any = b.reduce(b.compare(Comparison::Eq, rows, columns)?, Reducer::Or, &[shape.len()])?;
+    one(if c.flag("invert")? { b.unary(Unary::Not, any)? } else { any })
 }

@@ -1,7 +1,7 @@
 //! Copies, conversions, aliases, and assertions.
 
-use super::support::{expand_to, torch_name};
-use super::{Call, MemoryFormat, OpDef, Outs, Sample, Scalar, err, ok, one};
+use super::support::expand_to;
+use super::{Call, MemoryFormat, OpDef, Outs, Sample, err, ok, one};
 use crate::alias::Layout;
 use crate::builder::Builder;
 use crate::error::Result;
@@ -89,6 +89,7 @@ pub(super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["_to_copy.out"]),
+    aliased!("cpu", []),
     converted!(
         "aten::to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
         &[ok("f32[3], bf16"), ok("f32[3], f32"), ok("f32[3], f32, copy=true"), ok("i64[3], bool")]
@@ -128,39 +129,9 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[ok("f32[3], bf16"), ok("i64[3], f32"), ok("f32[3], f32")],
     ),
-    OpDef::new(
-        "aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
-        assert_metadata,
-        &[
-            ok("f32[2,3]"),
-            ok("f32[2,3], [2, 3], none, f32, device=device(cpu), layout=strided"),
-            err("f32[2,3], none, none, i64", "Tensor dtype mismatch"),
-            err("f32[2,3], [2, 4]", "Tensor sizes mismatch"),
-        ],
-    ),
-    OpDef::new("aten::_assert_async(Tensor self) -> ()", nothing, &[ok("bool[]{1}")]),
-    OpDef::new("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", nothing, &[ok("bool[]{1}, 'text'")]),
-    OpDef::new("aten::_assert_scalar(Scalar self, str assert_msg) -> ()", assert_scalar, &[
-        ok("true, 'text'"),
-        ok("3, 'text'"),
-        err("false, 'must hold'", "must hold"),
-    ]),
-    OpDef::new(
-        "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",
-        constrain_range,
-        RANGE,
-    ),
-    OpDef::new(
-        "aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()",
-        constrain_range,
-        RANGE,
-    ),
 ];
 
 const SAME: &[Sample] = &[ok("f32[2,3]"), ok("f32[2,3]:[1,2]"), ok("i64[]"), ok("bool[0]")];
-const RANGE: &[Sample] =
-    &[ok("3"), ok("3, min=0, max=5"), err("7, min=0, max=5", "Invalid value range for 7 between [0, 5]")];
-
 fn same_value(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(c.tensor(b, "self")?)
 }
@@ -210,38 +181,4 @@ fn has_format(layout: &Layout, format: MemoryFormat) -> bool {
         step = step.saturating_mul(layout.sizes[d]);
     }
     true
-}
-
-/// An assertion that only the running program could make: plugins have no way to fail.
-fn nothing(_: &Call<'_>, _: &Builder) -> Result<Outs> {
-    Ok(vec![])
-}
-
-/// Sizes and type hold; strides and devices are not ours to check.
-fn assert_metadata(c: &Call<'_>, _: &Builder) -> Result<Outs> {
-    let got = c.dtype_of("a")?;
-    if let Some(dtype) = c.optional_dtype("dtype")? {
-        ensure!(dtype == got, "Tensor dtype mismatch! Expected: {}, Got: {}", torch_name(dtype), torch_name(got));
-    }
-    if let Some(sizes) = c.optional_ints("size")? {
-        let got: Vec<i64> = c.layout("a")?.sizes.iter().map(|&n| n as i64).collect();
-        ensure!(sizes == got, "Tensor sizes mismatch! Expected: {sizes:?}, Got: {got:?}");
-    }
-    Ok(vec![])
-}
-
-/// A number known now must hold; a symbolic one was checked by whoever bound it.
-fn assert_scalar(c: &Call<'_>, _: &Builder) -> Result<Outs> {
-    let holds = c.scalar("self")?.known().is_none_or(|n| !n.is_zero());
-    ensure!(holds, "{}", c.string("assert_msg")?.unwrap_or("assertion failed"));
-    Ok(vec![])
-}
-
-fn constrain_range(c: &Call<'_>, _: &Builder) -> Result<Outs> {
-    let Scalar::Known(n) = c.scalar("size")? else { return Ok(vec![]) };
-    let n = n.as_i64();
-    let low = c.optional_int("min")?.unwrap_or(i64::MIN);
-    let high = c.optional_int("max")?.unwrap_or(i64::MAX);
-    ensure!((low..=high).contains(&n), "Invalid value range for {n} between [{low}, {high}].");
-    Ok(vec![])
 }

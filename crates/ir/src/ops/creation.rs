@@ -5,7 +5,6 @@ use super::support::{Operand, broadcast_to, elementwise};
 use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::{DType, ensure};
 
@@ -33,6 +32,8 @@ macro_rules! with_format {
         with_options!($head, "ScalarType? dtype=None", ", MemoryFormat? memory_format=None")
     };
 }
+
+pub(super) use with_options;
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -105,52 +106,6 @@ pub(super) static OPS: &[OpDef] = &[
     )
     .variants(&["scalar_tensor.out"]),
     OpDef::new(
-        with_options!("arange(Scalar end"),
-        |c, b| one(arange(c, b, int(0), c.scalar("end")?, int(1))?),
-        &[
-            ok("5"),
-            ok("5.5"),
-            ok("0"),
-            ok("5, dtype=f32"),
-            ok("3, dtype=bf16"),
-            err("-1", "upper bound and lower bound inconsistent with step sign"),
-        ],
-    )
-    .variants(&["arange.out"]),
-    OpDef::new(
-        with_options!("arange.start(Scalar start, Scalar end"),
-        |c, b| one(arange(c, b, c.scalar("start")?, c.scalar("end")?, int(1))?),
-        &[ok("1, 5"), ok("0.5, 4"), ok("-3, 3, dtype=i32"), err("5, 1", "upper bound and lower bound inconsistent")],
-    ),
-    OpDef::new(
-        with_options!("arange.start_step(Scalar start, Scalar end, Scalar step=1"),
-        |c, b| one(arange(c, b, c.scalar("start")?, c.scalar("end")?, c.scalar("step")?)?),
-        &[
-            ok("0, 10, 3"),
-            ok("5, 0, -2"),
-            ok("0, 1, 0.1"),
-            ok("1, 2, 0.25, dtype=f16"),
-            ok("0, 5, 2, dtype=f64"),
-            ok("0, 0, 1"),
-            err("0, 5, 0", "step must be nonzero"),
-        ],
-    )
-    .variants(&["arange.start_out"]),
-    OpDef::new(
-        with_options!("linspace(Scalar start, Scalar end, int steps"),
-        |c, b| one(linspace(c, b)?),
-        &[
-            ok("0, 1, 5"),
-            ok("-1, 3, 1"),
-            ok("2, 2, 0"),
-            ok("3, -7, 8, dtype=f64"),
-            ok("0, 10, 4, dtype=i64"),
-            ok("0, 1, 7, dtype=bf16"),
-            err("0, 1, -1", "number of steps must be non-negative"),
-        ],
-    )
-    .variants(&["linspace.out"]),
-    OpDef::new(
         with_options!("eye(SymInt n"),
         |c, b| {
             let n = c.int("n")?;
@@ -222,7 +177,7 @@ const TRIANGLE: &[Sample] = &[
 const TRIANGLE_INDICES: &[Sample] =
     &[ok("3, 3"), ok("3, 4, 1"), ok("4, 3, -1"), ok("3, 3, 0, dtype=i32"), ok("0, 3"), ok("3, 3, 5"), ok("3, 3, -5")];
 
-fn int(n: i64) -> Scalar {
+pub(super) fn int(n: i64) -> Scalar {
     Scalar::Known(Number::Int(n))
 }
 
@@ -266,59 +221,6 @@ fn fill(c: &Call<'_>, b: &Builder, value: Operand) -> Result<Outs> {
         }
     };
     one(broadcast_to(b, value, &c.layout("self")?.sizes)?)
-}
-
-/// `start, start + step, ...` below `end`. Only the number of steps decides the program.
-fn arange(c: &Call<'_>, b: &Builder, start: Scalar, end: Scalar, step: Scalar) -> Result<ValueId> {
-    let numbers = [&start, &end, &step];
-    let floats = numbers.iter().any(|s| s.dtype().is_float());
-    let implied = if floats { c.default_dtype() } else { DType::I64 };
-    let dtype = c.optional_dtype("dtype")?.unwrap_or(implied);
-    let shape = [arange_len(numbers.map(|s| c.number(s)), dtype)?];
-    if dtype == DType::Bool {
-        return super::support::not_implemented("arange", dtype);
-    }
-    let wide = if dtype.is_int() { DType::I64 } else { dtype.accumulator() };
-    let counts = b.iota(wide, &shape, 0)?;
-    let v = elementwise(c, b, [counts.into(), start.into(), step.into()], wide, |[i, start, step]| start + i * step)?;
-    b.convert(v, dtype)
-}
-
-fn arange_len(numbers: [Number; 3], dtype: DType) -> Result<usize> {
-    let [start, end, step] = numbers;
-    ensure!(!step.is_zero(), "step must be nonzero");
-    let bounds = [start.as_f64(), end.as_f64(), step.as_f64()];
-    ensure!(bounds.iter().all(|x| x.is_finite()), "unsupported range: {} -> {}", bounds[0], bounds[1]);
-    let rising = bounds[2] > 0.0;
-    let consistent = if rising { bounds[1] >= bounds[0] } else { bounds[1] <= bounds[0] };
-    ensure!(consistent, "upper bound and lower bound inconsistent with step sign");
-    if dtype == DType::I64 {
-        let (start, end, step) = (start.as_i64(), end.as_i64(), step.as_i64());
-        ensure!(step != 0, "step must be nonzero");
-        let span = (i128::from(end) - i128::from(start)).unsigned_abs();
-        return Ok(span.div_ceil(u128::from(step.unsigned_abs())) as usize);
-    }
-    Ok(((bounds[1] - bounds[0]) / bounds[2]).ceil() as usize)
-}
-
-/// Counted from the nearer end, so that both ends are exact.
-fn linspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
-    let steps = c.int("steps")?;
-    ensure!(steps >= 0, "number of steps must be non-negative");
-    let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
-    let wide = if dtype.is_int() { DType::F64 } else { dtype.accumulator() };
-    let counts = b.iota(wide, &[steps as usize], 0)?;
-    let operands = [counts.into(), c.scalar("start")?.into(), c.scalar("end")?.into()];
-    let last = (steps - 1) as f64;
-    let half = (steps / 2) as f64;
-    let v = elementwise(c, b, operands, wide, |[i, start, end]| {
-        if steps == 1 {
-            return start;
-        }
-        let step = (end - start) / last;
-        i.less(half).select(start + step * i, end - step * (last - i))
-    })?;
-    b.convert(v, dtype)
 }
 
 fn eye(c: &Call<'_>, b: &Builder, n: i64, m: i64) -> Result<Outs> {

@@ -1,11 +1,12 @@
 //! Division that rounds, and what is left over.
 
-use super::expr::Expr;
-use super::support::{Operand, elementwise, not_implemented, result_type};
+use super::expr::{Expr, formula};
+use super::support::{Operand, align, elementwise, not_implemented, result_type};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::graph::ValueId;
+use crate::graph::{InputKind, OutputKind, ValueId};
+use crate::op::Reducer;
 use crate::{DType, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -101,9 +102,31 @@ pub(super) static OPS: &[OpDef] = &[
         &[ok("f32[9], 0.7"), ok("i64[9], 3"), ok("bf16[9], 1.5")],
     )
     .variants(&["fmod_.Scalar", "fmod.Scalar_out"]),
+    OpDef::new(
+        "aten::gcd(Tensor self, Tensor other) -> Tensor",
+        |c, b| one(gcd(c, b)?.0),
+        &[
+            ok("i64[40], i64[40]"),
+            ok("i32[3,1]{0..50}, i32[4]{0..50}"),
+            ok("u8[9], i64[]{6}"),
+            ok("i64[0], i64[1]"),
+            err("f32[2], f32[2]", "not implemented for 'Float'"),
+        ],
+    )
+    .variants(&["gcd_", "gcd.out"]),
+    OpDef::new(
+        "aten::lcm(Tensor self, Tensor other) -> Tensor",
+        lcm,
+        &[
+            ok("i64[40], i64[40]"),
+            ok("i32[3,1]{0..50}, i32[4]{0..50}"),
+            err("bool[2], bool[2]", "not implemented for 'Bool'"),
+        ],
+    )
+    .variants(&["lcm_", "lcm.out"]),
 ];
 
-fn divide_mode(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+pub(super) fn divide_mode(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, y) = (c.operand(b, "self")?, c.operand(b, "other")?);
     one(match c.string("rounding_mode")? {
         None => super::arithmetic::divide(c, b, x, y)?,
@@ -171,4 +194,47 @@ fn floor_divide_floats<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
     let whole = (quotient - floor).greater(0.5).select(floor + 1.0, floor);
     let signed_zero = x.constant(0.0).copysign(x / y);
     y.equals(0.0).select(x / y, quotient.differs(0.0).select(whole, signed_zero))
+}
+
+/// The greatest common divisor by Euclid's algorithm, with both operands as they were compared.
+fn gcd(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, ValueId)> {
+    let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
+    let dtype = result_type(c, b, &operands);
+    if !dtype.is_int() {
+        return not_implemented("gcd", dtype);
+    }
+    let magnitude = |v| if dtype.is_unsigned() { Ok(v) } else { b.unary(crate::Unary::Abs, v) };
+    let aligned = align(c, b, &operands, dtype)?;
+    let (x, y) = (magnitude(aligned[0])?, magnitude(aligned[1])?);
+    let ty = b.ty(x)?;
+    let pair = |name| {
+        let body = Builder::new(name);
+        let inputs = ["x", "y"].map(|n| body.input(n, InputKind::User, ty.clone()));
+        (body, inputs)
+    };
+    let (any_left, [_, left]) = pair("any_left");
+    let non_zero = formula(&any_left, [left], |[y]| y.differs(0.0))?;
+    let non_zero = any_left.convert(non_zero, DType::I32)?;
+    let dims: Vec<usize> = (0..ty.rank()).collect();
+    let most = any_left.reduce(non_zero, Reducer::Maximum, &dims)?;
+    any_left.output("any", OutputKind::User, formula(&any_left, [most], |[most]| most.greater(0.0))?);
+    let (euclid, [p, q]) = pair("euclid");
+    let rest = formula(&euclid, [p, q], |[p, q]| {
+        let done = q.equals(0.0);
+        done.select(q, p.fmod(done.select(q.constant(1.0), q)))
+    })?;
+    euclid.output("x", OutputKind::User, formula(&euclid, [p, q], |[p, q]| q.equals(0.0).select(p, q))?);
+    euclid.output("y", OutputKind::User, rest);
+    let found = b.while_loop(&[x, y], any_left.finish(), euclid.finish())?;
+    Ok((found[0], x, y))
+}
+
+/// The least common multiple, 0 if either number is.
+fn lcm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (divisor, x, y) = gcd(c, b)?;
+    one(formula(b, [divisor, x, y], |[divisor, x, y]| {
+        let none = divisor.equals(0.0);
+        let multiple = x / none.select(divisor.constant(1.0), divisor) * y;
+        none.select(divisor, multiple)
+    })?)
 }

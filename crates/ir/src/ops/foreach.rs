@@ -2,8 +2,8 @@
 
 use super::arithmetic::{add, addcdiv, addcmul, divide, lerp, multiply, subtract};
 use super::choice::clamp;
-use super::expr::{Expr, formula};
 use super::power::pow;
+use super::reduce::norms::norm_of_all;
 use super::support::{Operand, expand_to};
 use super::{Call, OpDef, Outs, Sample, Scalar, err, many, ok, pointwise, rounding};
 use crate::builder::Builder;
@@ -37,6 +37,30 @@ macro_rules! overload {
             $samples,
         )
         .variants(&[concat!("_foreach_", $name, "_.", $overload), concat!("_foreach_", $name, ".", $overload, "_out")])
+    };
+}
+
+/// `aten::_foreach_NAME.List`.
+macro_rules! list {
+    ($name:literal, |$c:ident, $b:ident, [$($x:ident),*]| $value:expr) => {
+        overload!($name, "List", "Tensor[] self, Tensor[] other", ["self", "other"], |$c, $b, [$($x),*]| $value, LISTS)
+    };
+}
+
+/// `aten::_foreach_NAME.Scalar`.
+macro_rules! scalar {
+    ($name:literal, |$c:ident, $b:ident, [$($x:ident),*]| $value:expr) => {
+        overload!($name, "Scalar", "Tensor[] self, Scalar scalar", ["self", "scalar"], |$c, $b, [$($x),*]| $value, NUMBER)
+    };
+}
+
+/// `aten::_foreach_NAME.ScalarList`.
+macro_rules! scalars {
+    ($name:literal, |$c:ident, $b:ident, [$($x:ident),*]| $value:expr) => {
+        overload!(
+            $name, "ScalarList", "Tensor[] self, Scalar[] scalars", ["self", "scalars"],
+            |$c, $b, [$($x),*]| $value, NUMBERS
+        )
     };
 }
 
@@ -102,22 +126,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b, [x, y]| add(c, b, x, y, &c.scalar("alpha")?),
         LISTS
     ),
-    overload!(
-        "add",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, y]| add(c, b, x, y, &ONE),
-        NUMBER
-    ),
-    overload!(
-        "add",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, y]| add(c, b, x, y, &ONE),
-        NUMBERS
-    ),
+    scalar!("add", |c, b, [x, y]| add(c, b, x, y, &ONE)),
+    scalars!("add", |c, b, [x, y]| add(c, b, x, y, &ONE)),
     overload!(
         "add",
         "Tensor",
@@ -134,46 +144,11 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b, [x, y]| subtract(c, b, x, y, &c.scalar("alpha")?),
         LISTS
     ),
-    overload!(
-        "sub",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, y]| subtract(c, b, x, y, &ONE),
-        NUMBER
-    ),
-    overload!(
-        "sub",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, y]| subtract(c, b, x, y, &ONE),
-        NUMBERS
-    ),
-    overload!(
-        "mul",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, y]| multiply(c, b, x, y),
-        LISTS
-    ),
-    overload!(
-        "mul",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, y]| multiply(c, b, x, y),
-        NUMBER
-    ),
-    overload!(
-        "mul",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, y]| multiply(c, b, x, y),
-        NUMBERS
-    ),
+    scalar!("sub", |c, b, [x, y]| subtract(c, b, x, y, &ONE)),
+    scalars!("sub", |c, b, [x, y]| subtract(c, b, x, y, &ONE)),
+    list!("mul", |c, b, [x, y]| multiply(c, b, x, y)),
+    scalar!("mul", |c, b, [x, y]| multiply(c, b, x, y)),
+    scalars!("mul", |c, b, [x, y]| multiply(c, b, x, y)),
     overload!(
         "mul",
         "Tensor",
@@ -182,30 +157,9 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b, [x, y]| multiply(c, b, x, y),
         ONE_TENSOR
     ),
-    overload!(
-        "div",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, y]| divide(c, b, x, y),
-        LISTS
-    ),
-    overload!(
-        "div",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, y]| divide(c, b, x, y),
-        NUMBER
-    ),
-    overload!(
-        "div",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, y]| divide(c, b, x, y),
-        NUMBERS
-    ),
+    list!("div", |c, b, [x, y]| divide(c, b, x, y)),
+    scalar!("div", |c, b, [x, y]| divide(c, b, x, y)),
+    scalars!("div", |c, b, [x, y]| divide(c, b, x, y)),
     overload!(
         "div",
         "Tensor",
@@ -214,102 +168,18 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b, [x, y]| divide(c, b, x, y),
         ONE_TENSOR
     ),
-    overload!(
-        "maximum",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        LISTS
-    ),
-    overload!(
-        "maximum",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        NUMBER
-    ),
-    overload!(
-        "maximum",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        NUMBERS
-    ),
-    overload!(
-        "clamp_min",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        LISTS
-    ),
-    overload!(
-        "clamp_min",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        NUMBER
-    ),
-    overload!(
-        "clamp_min",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, low]| clamp(c, b, x, Some(low), None),
-        NUMBERS
-    ),
-    overload!(
-        "minimum",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        LISTS
-    ),
-    overload!(
-        "minimum",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        NUMBER
-    ),
-    overload!(
-        "minimum",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        NUMBERS
-    ),
-    overload!(
-        "clamp_max",
-        "List",
-        "Tensor[] self, Tensor[] other",
-        ["self", "other"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        LISTS
-    ),
-    overload!(
-        "clamp_max",
-        "Scalar",
-        "Tensor[] self, Scalar scalar",
-        ["self", "scalar"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        NUMBER
-    ),
-    overload!(
-        "clamp_max",
-        "ScalarList",
-        "Tensor[] self, Scalar[] scalars",
-        ["self", "scalars"],
-        |c, b, [x, high]| clamp(c, b, x, None, Some(high)),
-        NUMBERS
-    ),
+    list!("maximum", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    scalar!("maximum", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    scalars!("maximum", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    list!("clamp_min", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    scalar!("clamp_min", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    scalars!("clamp_min", |c, b, [x, low]| clamp(c, b, x, Some(low), None)),
+    list!("minimum", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
+    scalar!("minimum", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
+    scalars!("minimum", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
+    list!("clamp_max", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
+    scalar!("clamp_max", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
+    scalars!("clamp_max", |c, b, [x, high]| clamp(c, b, x, None, Some(high))),
     overload!(
         "pow",
         "List",
@@ -413,7 +283,10 @@ pub(super) static OPS: &[OpDef] = &[
     ),
     OpDef::new(
         "aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]",
-        |c, b| each(c, b, ["self", "ord"], |[x, ord]| norm(c, b, tensor(x)?, ord)),
+        |c, b| {
+            let (ord, dtype) = (c.float("ord")?, c.optional_dtype("dtype")?);
+            each(c, b, ["self"], |[x]| norm_of_all(b, tensor(x)?, ord, dtype))
+        },
         &[
             ok("[f32[3,4], f32[5]]"),
             ok("[bf16[9], f32[]], 1"),
@@ -421,6 +294,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("[f32[9]], 3"),
             ok("[bf16[9]], 2, dtype=f32"),
             ok("[f32[0]], 2"),
+            err("[f32[0]], inf", "the operation does not have an identity"),
         ],
     )
     .variants(&["_foreach_norm.Scalar_out"]),
@@ -541,33 +415,4 @@ fn tensor(operand: Operand) -> Result<ValueId> {
 fn reduce_all(b: &Builder, v: ValueId, reducer: Reducer) -> Result<ValueId> {
     let dims: Vec<usize> = (0..b.rank(v)).collect();
     b.reduce(v, reducer, &dims)
-}
-
-/// The vector norm of all elements, in the accumulation type.
-fn norm(c: &Call<'_>, b: &Builder, v: ValueId, ord: Operand) -> Result<ValueId> {
-    let dtype = c.optional_dtype("dtype")?.unwrap_or(b.dtype(v));
-    ensure!(
-        b.dtype(v).is_float() || b.dtype(v).is_complex(),
-        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
-        super::support::torch_name(b.dtype(v))
-    );
-    let Operand::Scalar(ord) = ord else { return Err(Error::internal("`ord` is a number")) };
-    let ord = c.number(&ord).as_f64();
-    let size = formula(b, [b.convert(v, dtype.accumulator())?], |[x]| x.abs())?;
-    let of_powers =
-        |power: &dyn for<'e> Fn(Expr<'e>) -> Expr<'e>| reduce_all(b, formula(b, [size], |[x]| power(x))?, Reducer::Add);
-    let empty = b.ty(size)?.numel() == 0;
-    ensure!(
-        !(empty && ord.is_infinite()),
-        "_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not have an identity"
-    );
-    let norm = match ord {
-        f64::INFINITY => reduce_all(b, size, Reducer::Maximum)?,
-        f64::NEG_INFINITY => reduce_all(b, size, Reducer::Minimum)?,
-        0.0 => of_powers(&|x| x.differs(0.0).convert(x.dtype()))?,
-        1.0 => reduce_all(b, size, Reducer::Add)?,
-        2.0 => formula(b, [of_powers(&|x| x * x)?], |[sum]| sum.sqrt())?,
-        p => formula(b, [of_powers(&|x| x.pow(p))?], |[sum]| sum.pow(1.0 / p))?,
-    };
-    b.convert(norm, dtype.real())
 }

@@ -17,6 +17,7 @@ pub mod support;
 mod activation;
 mod activation_backward;
 mod adaptive_pool;
+mod aliases;
 mod arithmetic;
 mod attention;
 mod avg_pool;
@@ -25,13 +26,16 @@ mod binary;
 mod cells;
 mod choice;
 mod compare;
+mod complex;
 mod convolution;
 mod copy;
 mod creation;
 mod distance;
 mod division;
+mod effects;
 mod einsum;
 mod foreach;
+mod grad_scaler;
 mod grouped_mm;
 mod index;
 mod join;
@@ -45,6 +49,7 @@ mod pointwise;
 mod pool;
 mod power;
 mod random;
+mod ranges;
 mod reduce;
 mod regression_loss;
 mod rnn;
@@ -151,6 +156,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
     ("activation_backward", activation_backward::OPS),
     ("adaptive_pool", adaptive_pool::OPS),
+    ("aliases", aliases::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
     ("avg_pool", avg_pool::OPS),
@@ -159,6 +165,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("cells", cells::OPS),
     ("choice", choice::OPS),
     ("compare", compare::OPS),
+    ("complex", complex::OPS),
     ("convolution", convolution::OPS),
     ("copy", copy::OPS),
     ("creation", creation::OPS),
@@ -166,10 +173,12 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("division", division::OPS),
     ("dropout", random::dropout::OPS),
     ("edge_pad", join::pad::EDGE_OPS),
+    ("effects", effects::OPS),
     ("einsum", einsum::OPS),
     ("embedding", index::embedding::OPS),
     ("extremes", reduce::extremes::OPS),
     ("foreach", foreach::OPS),
+    ("grad_scaler", grad_scaler::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
     ("index_slices", index::slices::OPS),
@@ -181,8 +190,8 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("moments", reduce::moments::OPS),
     ("normalization", normalization::OPS),
     ("norms", reduce::norms::OPS),
-    ("pad", join::pad::OPS),
     ("optimizer", optimizer::OPS),
+    ("pad", join::pad::OPS),
     ("patches", patches::OPS),
     ("place", join::place::OPS),
     ("pointwise", pointwise::OPS),
@@ -190,6 +199,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("power", power::OPS),
     ("random_fill", random::fill::OPS),
     ("random_new", random::new::OPS),
+    ("ranges", ranges::OPS),
     ("reduce", reduce::OPS),
     ("regression_loss", regression_loss::OPS),
     ("repeat", join::repeat::OPS),

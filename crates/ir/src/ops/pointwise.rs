@@ -100,16 +100,6 @@ pub(super) static OPS: &[OpDef] = &[
         .variants(&["polygamma.out"]),
     OpDef::new("aten::special_polygamma(int n, Tensor self) -> Tensor", |c, b| one(polygamma(c, b)?), POLYGAMMA)
         .variants(&["special_polygamma.out"]),
-    OpDef::new(
-        "aten::special_zeta(Tensor self, Tensor other) -> Tensor",
-        |c, b| {
-            let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-            let dtype = to_float(c, super::support::result_type(c, b, &operands));
-            one(elementwise(c, b, operands, dtype, |[x, q]| x.zeta(q))?)
-        },
-        &[ok("f32[9]{1.5..4}, f32[9]{0.5..4}"), ok("i64[3]{2..4}, i64[3]{1..4}")],
-    )
-    .variants(&["special_zeta.out"]),
 ];
 
 const REAL: &[Sample] = &[

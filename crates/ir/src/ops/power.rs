@@ -2,7 +2,7 @@
 
 use super::expr::Expr;
 use super::support::{Operand, elementwise, not_implemented, result_type};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -72,6 +72,16 @@ pub(super) static OPS: &[OpDef] = &[
         &[ok("2, f32[9]"), ok("2, i64[9]")],
     )
     .variants(&["float_power.Scalar_out"]),
+    OpDef::new(
+        "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+        |c, b| {
+            let two = Operand::Scalar(Scalar::Known(Number::Float(2.0)));
+            let power = pow(c, b, two, c.operand(b, "other")?)?;
+            one(super::arithmetic::multiply(c, b, c.operand(b, "self")?, power.into())?)
+        },
+        &[ok("f32[9], i64[9]"), ok("i64[9], i32[9]{-3..4}"), ok("f32[3], f32[3]"), ok("f64[2], i64[2]")],
+    )
+    .variants(&["ldexp_", "ldexp.out"]),
 ];
 
 fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {

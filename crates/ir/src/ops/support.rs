@@ -185,7 +185,7 @@ pub fn pair(
 }
 
 /// `f` on `operands` taken to `dtype` and broadcast, computed in the accumulation type of `dtype` and rounded once. Python
-/// numbers reach that type unrounded, as in PyTorch.
+/// numbers and 0-d tensors reach that type unrounded, as in PyTorch's kernels for 16-bit floats.
 pub fn elementwise<const N: usize>(
     call: &Call<'_>,
     b: &Builder,
@@ -198,6 +198,7 @@ pub fn elementwise<const N: usize>(
     let mut values = [ValueId::new(0); N];
     for (value, operand) in values.iter_mut().zip(&operands) {
         let v = match operand {
+            Operand::Tensor(v) if b.rank(*v) == 0 => b.convert(*v, wide)?,
             Operand::Tensor(v) => b.convert(b.convert(*v, dtype)?, wide)?,
             Operand::Scalar(s) => call.scalar_value(b, s, wide)?,
         };
@@ -216,7 +217,7 @@ pub fn elementwise_once(
     op: Binary,
 ) -> Result<ValueId> {
     let exact = |o: &Operand| match o {
-        Operand::Tensor(_) => true,
+        Operand::Tensor(v) => b.rank(*v) > 0 || b.dtype(*v) == dtype || dtype.accumulator() == dtype,
         Operand::Scalar(s) => s.known().is_some_and(|n| is_exact(n, dtype)),
     };
     if operands.iter().all(exact) {

@@ -131,6 +131,12 @@ fn vector_norm(b: &Builder, over: &Over, ord: f64, dtype: Option<DType>) -> Resu
     b.convert(norm, dtype.real())
 }
 
+/// [`vector_norm`] of all of `v`.
+pub(in crate::ops) fn norm_of_all(b: &Builder, v: ValueId, ord: f64, dtype: Option<DType>) -> Result<ValueId> {
+    check_dtype(b.dtype(v), dtype)?;
+    vector_norm(b, &Over { v, dims: (0..b.rank(v)).collect(), keep: false }, ord, dtype)
+}
+
 /// Refuses a norm without identity where there is nothing to take it of.
 fn has_elements(shape: &[usize], dims: &[usize], ord: f64) -> Result<()> {
     let Some(d) = dims.iter().find(|&&d| shape[d] == 0) else { return Ok(()) };

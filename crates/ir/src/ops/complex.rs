@@ -1,0 +1,87 @@
+//! Complex numbers and their parts. The parts are values here: PyTorch gives views of the same storage.
+
+use super::expr::formula;
+use super::{Call, OpDef, Outs, Sample, err, ok, one};
+use crate::alias::Layout;
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::{DType, ensure};
+
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::maybe_view("aten::conj(Tensor self) -> Tensor", same_if_real, conj, PARTS),
+    OpDef::new("aten::_conj(Tensor self) -> Tensor", conj, &[ok("c64[2,3]"), ok("c128[]")]),
+    OpDef::new("aten::_conj_copy(Tensor self) -> Tensor", conj, &[ok("c64[2,3]")]).variants(&["_conj_copy.out"]),
+    OpDef::maybe_view("aten::real(Tensor self) -> Tensor", same_if_real, real, PARTS),
+    OpDef::new(
+        "aten::imag(Tensor self) -> Tensor",
+        imag,
+        &[ok("c64[2,3]"), ok("c128[]"), err("f32[2]", "imag is not implemented for tensors with non-complex dtypes.")],
+    ),
+    OpDef::new("aten::view_as_real(Tensor self) -> Tensor", parts, AS_REAL),
+    OpDef::new("aten::view_as_real_copy(Tensor self) -> Tensor", parts, AS_REAL).variants(&["view_as_real_copy.out"]),
+    OpDef::new("aten::view_as_complex(Tensor self) -> Tensor", joined, AS_COMPLEX),
+    OpDef::new("aten::view_as_complex_copy(Tensor self) -> Tensor", joined, AS_COMPLEX)
+        .variants(&["view_as_complex_copy.out"]),
+];
+
+const PARTS: &[Sample] = &[ok("f32[3]"), ok("c64[2,3]"), ok("c128[]"), ok("i64[2]")];
+const AS_REAL: &[Sample] =
+    &[ok("c64[2,3]"), ok("c128[]"), err("f32[2]", "view_as_real is only supported for complex tensors")];
+const AS_COMPLEX: &[Sample] = &[
+    ok("f32[3,2]"),
+    ok("f64[2]"),
+    err("f32[3]", "Tensor must have a last dimension of size 2"),
+    err("f32[]", "Input tensor must have one or more dimensions"),
+    err("i64[2]", "view_as_complex is only supported for half, float and double tensors"),
+];
+
+fn same_if_real(c: &Call<'_>, layout: &Layout) -> Result<Option<Vec<Layout>>> {
+    Ok((!c.dtype_of("self")?.is_complex()).then(|| vec![layout.clone()]))
+}
+
+fn conj(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    if !b.dtype(v).is_complex() {
+        return one(v);
+    }
+    one(formula(b, [v], |[x]| x.real().complex(-x.imag()))?)
+}
+
+fn real(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    one(formula(b, [c.tensor(b, "self")?], |[x]| x.real())?)
+}
+
+fn imag(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    ensure!(b.dtype(v).is_complex(), "imag is not implemented for tensors with non-complex dtypes.");
+    one(formula(b, [v], |[x]| x.imag())?)
+}
+
+/// Real and imaginary parts side by side in a new last dimension.
+fn parts(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    ensure!(b.dtype(v).is_complex(), "view_as_real is only supported for complex tensors");
+    let mut shape = b.shape(v);
+    let last = shape.len();
+    shape.push(1);
+    let column = |v| b.reshape(v, &shape);
+    let (re, im) = (formula(b, [v], |[x]| x.real())?, formula(b, [v], |[x]| x.imag())?);
+    one(b.concatenate(&[column(re)?, column(im)?], last)?)
+}
+
+/// Complex numbers from pairs in the last dimension, which goes away.
+fn joined(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
+    let dtype = b.dtype(v);
+    ensure!(
+        matches!(dtype, DType::F32 | DType::F64),
+        "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
+        super::support::torch_name(dtype)
+    );
+    let mut shape = b.shape(v);
+    let last = shape.pop();
+    ensure!(last.is_some(), "Input tensor must have one or more dimensions");
+    ensure!(last == Some(2), "Tensor must have a last dimension of size 2");
+    let part = |i| b.reshape(b.slice_dim(v, shape.len(), i, i + 1, 1)?, &shape);
+    one(formula(b, [part(0)?, part(1)?], |[re, im]| re.complex(im))?)
+}
