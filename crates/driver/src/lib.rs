@@ -1,1 +1,23 @@
-//! driver
+//! The pipeline: a trace in, an executable out, and the calls in between.
+//!
+//! [`Program`] holds a trace and says what it becomes at each [`Stage`]. [`Session`] holds a plugin's client with the
+//! executables it compiled, in memory and on disk. [`Runner`] joins the two: it compiles a program for the sizes of each
+//! call's arguments, once per size, and runs it. Both faces, Python and the command line, go through here; nothing else
+//! knows importer, emitter and runtime at once.
+
+mod cache;
+mod dump;
+mod error;
+mod host;
+mod program;
+mod runner;
+mod session;
+mod variant;
+
+pub use cache::{DEFAULT_LIMIT, DiskCache};
+pub use error::{Error, Result};
+pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, span_in_bytes};
+pub use program::{DimValues, Options, Program, Stage, Unsupported};
+pub use runner::Runner;
+pub use session::{Session, Stats};
+pub use variant::SeedSource;

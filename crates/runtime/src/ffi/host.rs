@@ -140,6 +140,12 @@ impl HostMemory {
         HostMemory { ptr: bytes.ptr, len: bytes.len, access: HostAccess::ReadOnly, owner: bytes }
     }
 
+    /// The same memory once more, under the same promises and the same owner.
+    #[must_use]
+    pub fn share(&self) -> HostMemory {
+        HostMemory { ptr: self.ptr, len: self.len, access: self.access, owner: Arc::clone(&self.owner) }
+    }
+
     /// Its size in bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -155,12 +161,13 @@ impl HostMemory {
         self.len > 0 && self.ptr.as_ptr().addr().is_multiple_of(HOST_ALIGNMENT)
     }
 
-    pub(crate) fn address(&self) -> usize {
+    /// Address of its first byte.
+    pub fn address(&self) -> usize {
         self.ptr.as_ptr().addr()
     }
 
     /// Its bytes, for a plugin that takes a copy.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: the constructor's promise; nobody writes while the runtime reads.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }

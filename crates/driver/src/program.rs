@@ -1,0 +1,258 @@
+//! A traced program: what it takes, and what it becomes for given sizes.
+
+use crate::error::{Error, Result};
+use crate::host::{Argument, HostTensor};
+use crate::session::Session;
+use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
+use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymInt};
+use ir::trace::{Trace, read_bytes};
+use ir::{DType, Graph, Loc, Precision, TensorType};
+use lower::{LowerOptions, Module, PathPrefixes};
+use runtime::{AlignedBytes, HostMemory};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Values of symbolic dimensions, by symbol.
+pub type DimValues = BTreeMap<String, i64>;
+
+/// What decides how a program is compiled, besides the program.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Precision of `f32` contractions.
+    pub precision: Precision,
+    /// What integers promote to in float ops; `None` stands for `f32`.
+    pub default_dtype: Option<DType>,
+    /// A folder that receives every stage of every compile.
+    pub dump: Option<PathBuf>,
+}
+
+impl Options {
+    /// The defaults, with a dump folder from `TORCHTPU_DUMP`.
+    pub fn from_env() -> Options {
+        let dump = std::env::var_os("TORCHTPU_DUMP").filter(|v| !v.is_empty()).map(PathBuf::from);
+        Options { dump, ..Options::default() }
+    }
+}
+
+/// A stage of the compile that can be shown as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Our graph of core ops.
+    Core,
+    /// What the plugin is given.
+    Stablehlo,
+    /// What the plugin's optimizer made of it.
+    Hlo,
+}
+
+impl FromStr for Stage {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Stage> {
+        match name {
+            "core" => Ok(Stage::Core),
+            "stablehlo" => Ok(Stage::Stablehlo),
+            "hlo" => Ok(Stage::Hlo),
+            _ => Err(Error::Argument(format!("there is no stage `{name}`; the stages are core, stablehlo and hlo"))),
+        }
+    }
+}
+
+/// An op of a program that has no lowering.
+#[derive(Debug, Clone)]
+pub struct Unsupported {
+    /// The node's name in the trace.
+    pub node: String,
+    /// The overload, such as `aten::nonzero.default`.
+    pub op: String,
+    /// Why, in a few words.
+    pub reason: String,
+    /// The user's line.
+    pub loc: Loc,
+}
+
+/// A program and the options it is compiled with.
+pub struct Program {
+    trace: Trace,
+    options: Options,
+    symbolic: bool,
+    /// The trace as it came, if it is to be dumped.
+    source: Vec<u8>,
+}
+
+impl Program {
+    /// The program in `bytes`: a `.pt2` archive, or a trace as JSON.
+    ///
+    /// # Errors
+    /// `Program`, if the trace is not well-formed.
+    pub fn from_bytes(bytes: Vec<u8>, options: Options) -> Result<Program> {
+        let source = if options.dump.is_some() { bytes.clone() } else { vec![] };
+        let trace = read_bytes(bytes)?;
+        let symbolic = is_symbolic(&trace);
+        Ok(Program { trace, options, symbolic, source })
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+    pub(crate) fn source(&self) -> &[u8] {
+        &self.source
+    }
+    /// Whether its inputs have sizes or numbers that only a call gives.
+    pub fn is_symbolic(&self) -> bool {
+        self.symbolic
+    }
+    /// Number of traced ops.
+    pub fn num_nodes(&self) -> usize {
+        self.trace.graph.nodes.len()
+    }
+
+    /// Ops without an entry in the table, in order; several may belong to one node.
+    pub fn unsupported(&self) -> Vec<Unsupported> {
+        let describe = |(position, op, loc): (usize, String, Loc)| {
+            let node = self.trace.graph.nodes[position].name.clone().unwrap_or_default();
+            Unsupported { node, op, reason: "it is not in the op table".to_owned(), loc }
+        };
+        unsupported_ops(&self.trace).into_iter().map(describe).collect()
+    }
+
+    /// The graph for these sizes, with constants folded.
+    ///
+    /// # Errors
+    /// `Program`: the trace is wrong, a symbol has no value, or an op has no lowering.
+    pub fn import(&self, dims: &DimValues) -> Result<Imported> {
+        let Options { precision, default_dtype, .. } = self.options;
+        let options = ImportOptions { dims: dims.clone(), precision, default_dtype };
+        let imported = import(&self.trace, &options)?;
+        let graph = ir::fold::fold(&imported.graph, ir::fold::DEFAULT_LIMIT)?;
+        Ok(Imported { graph, ..imported })
+    }
+
+    /// Values of symbols that follow from the arguments of a call.
+    ///
+    /// # Errors
+    /// `Program`, naming the input, if an argument contradicts the trace.
+    pub fn bind(&self, arguments: &[Argument]) -> Result<DimValues> {
+        fn given(a: &Argument) -> InputType<'_> {
+            match a {
+                Argument::Tensor(t) => InputType::Shape(t.shape.as_slice()),
+                Argument::Int(n) => InputType::Int(*n),
+                Argument::Float(_) | Argument::None => InputType::Other,
+            }
+        }
+        let given: Vec<InputType<'_>> = arguments.iter().map(given).collect();
+        Ok(bind(&self.trace, &given)?)
+    }
+
+    /// The text of `stage`. The last one needs a session, whose plugin compiles the program.
+    ///
+    /// # Errors
+    /// As [`Program::import`]; `Compile` if the plugin refuses the program.
+    pub fn text(&self, stage: Stage, dims: &DimValues, session: Option<&Session>) -> Result<String> {
+        let graph = self.import(dims)?.graph;
+        match (stage, session) {
+            (Stage::Core, _) => Ok(ir::text::print(&graph)),
+            (Stage::Stablehlo, _) => Ok(self.lower(&graph, true)?.text()?),
+            (Stage::Hlo, Some(session)) => session.optimized_text(self.lower(&graph, true)?.bytecode()),
+            (Stage::Hlo, None) => Err(Error::Argument("the hlo stage needs a plugin".to_owned())),
+        }
+    }
+
+    /// StableHLO as the plugin gets it.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn bytecode(&self, dims: &DimValues) -> Result<Vec<u8>> {
+        Ok(self.lower(&self.import(dims)?.graph, true)?.into_bytecode())
+    }
+
+    pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {
+        let options = LowerOptions { locations, path_prefixes: path_prefixes(), ..LowerOptions::default() };
+        Ok(lower::lower(graph, &options)?)
+    }
+
+    /// Names and types of the tensors that a caller must give, for these sizes.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn user_tensors(&self, dims: &DimValues) -> Result<Vec<(String, TensorType)>> {
+        let inputs = self.import(dims)?.inputs.into_iter();
+        Ok(inputs
+            .filter_map(|input| match input.value {
+                ir::import::InputValue::Tensor { ty, .. } if input.target.is_none() => Some((input.name, ty)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// The arguments of a call: parameters, buffers and constants from the archive, the rest from `user`, by name.
+    ///
+    /// # Errors
+    /// `Argument`, naming the input that neither has.
+    pub fn arguments(&self, dims: &DimValues, user: impl Fn(&str) -> Option<HostTensor>) -> Result<Vec<Argument>> {
+        let inputs = self.trace.graph.inputs.iter().enumerate();
+        inputs.map(|(i, arg)| self.argument(i, arg, dims, &user)).collect()
+    }
+
+    fn argument(
+        &self,
+        position: usize,
+        arg: &TraceArgument,
+        dims: &DimValues,
+        user: &impl Fn(&str) -> Option<HostTensor>,
+    ) -> Result<Argument> {
+        use InputSpec::{Buffer, Parameter, TensorConstant};
+        let missing = |what: String| Err(Error::Argument(what));
+        match (self.trace.signature.input_specs.get(position), arg) {
+            (Some(Parameter { parameter_name: n, .. }), _)
+            | (Some(Buffer { buffer_name: n, .. }), _)
+            | (Some(TensorConstant { tensor_constant_name: n, .. }), _) => match self.weight(n)? {
+                Some(t) => Ok(Argument::Tensor(t)),
+                None => missing(format!("the trace has come without the values of `{n}`; run a .pt2 archive")),
+            },
+            (_, TraceArgument::AsTensor(t)) => match user(&t.name) {
+                Some(tensor) => Ok(Argument::Tensor(tensor)),
+                None => missing(format!("input `{}` is missing", t.name)),
+            },
+            (_, TraceArgument::AsSymInt(_)) => {
+                let value = self.import(dims)?.inputs.into_iter().nth(position);
+                match value.map(|i| i.value) {
+                    Some(ir::import::InputValue::Symbol(expr)) => Ok(Argument::Int(evaluate(&expr, dims)?)),
+                    _ => Ok(Argument::None),
+                }
+            }
+            _ => Ok(Argument::None),
+        }
+    }
+
+    fn weight(&self, name: &str) -> Result<Option<HostTensor>> {
+        let Some(weights) = &self.trace.weights else { return Ok(None) };
+        let Some(weight) = weights.get(name) else { return Ok(None) };
+        let bytes = AlignedBytes::copy_of(&weights.read(name)?).map_err(Error::Execute)?;
+        Ok(Some(HostTensor::contiguous(&weight.ty, HostMemory::shared(Arc::new(bytes)))))
+    }
+}
+
+/// Whether an input's size, or an input itself, is a symbol.
+fn is_symbolic(trace: &Trace) -> bool {
+    trace.graph.inputs.iter().any(|input| match input {
+        TraceArgument::AsTensor(t) => {
+            let meta = trace.graph.tensor_values.get(&t.name);
+            meta.is_some_and(|m| m.sizes.iter().any(|s| matches!(s, SymInt::AsExpr(_))))
+        }
+        TraceArgument::AsSymInt(_) | TraceArgument::AsSymFloat(_) | TraceArgument::AsSymBool(_) => true,
+        _ => false,
+    })
+}
+
+fn evaluate(expr: &str, dims: &DimValues) -> Result<i64> {
+    let value = ir::symbol::Expr::parse(expr)?.evaluate(&|s| dims.get(s).copied())?;
+    Ok(value.as_i64())
+}
+
+/// Where source paths may start, so that they are written relative and equal on every host.
+fn path_prefixes() -> PathPrefixes {
+    let here = std::env::current_dir().ok().map(|p| p.display().to_string());
+    PathPrefixes::new(here)
+}

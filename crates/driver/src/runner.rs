@@ -1,0 +1,75 @@
+//! A program on a session: compiled once per set of sizes, and called.
+
+use crate::error::Result;
+use crate::host::{Argument, Value};
+use crate::program::{DimValues, Program};
+use crate::session::Session;
+use crate::variant::{SeedSource, Variant};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Runs a program on a session's device.
+pub struct Runner {
+    program: Arc<Program>,
+    session: Arc<Session>,
+    variants: RwLock<Vec<Arc<Variant>>>,
+    /// Held while compiling, so that two threads do not compile the same.
+    compiling: Mutex<()>,
+}
+
+impl Runner {
+    /// Nothing is compiled before it is needed.
+    pub fn new(program: Arc<Program>, session: Arc<Session>) -> Runner {
+        Runner { program, session, variants: RwLock::default(), compiling: Mutex::new(()) }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Compiles now, unless the sizes are known at a call only.
+    ///
+    /// # Errors
+    /// As [`Runner::run`] finds when it compiles.
+    pub fn prepare(&self) -> Result<()> {
+        match self.program.is_symbolic() {
+            true => Ok(()),
+            false => self.variant(&DimValues::new()).map(drop),
+        }
+    }
+
+    /// Runs the program on `arguments`, one per input of the trace. `seed` is asked if it draws random numbers. Returns
+    /// when the results are ready; the arguments' memory is then free, and holds what the program wrote to it.
+    ///
+    /// # Errors
+    /// `Program` or `Compile` when these sizes come for the first time and cannot be compiled; `Argument` for arguments
+    /// that do not fit; `Execute` when the plugin fails.
+    pub fn run(&self, arguments: &[Argument], seed: SeedSource<'_>) -> Result<Vec<Value>> {
+        let dims = if self.program.is_symbolic() { self.program.bind(arguments)? } else { DimValues::new() };
+        let variant = self.variant(&dims)?;
+        self.session.count_execution();
+        variant.run(arguments, &dims, seed)
+    }
+
+    fn variant(&self, dims: &DimValues) -> Result<Arc<Variant>> {
+        if let Some(known) = self.known(dims) {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.known(dims) {
+            return Ok(known);
+        }
+        let variant = Arc::new(Variant::compile(&self.program, &self.session, dims)?);
+        self.variants.write().unwrap_or_else(PoisonError::into_inner).push(variant.clone());
+        Ok(variant)
+    }
+
+    fn known(&self, dims: &DimValues) -> Option<Arc<Variant>> {
+        let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
+        variants.iter().rev().find(|v| v.serves(dims)).cloned()
+    }
+}

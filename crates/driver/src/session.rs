@@ -1,0 +1,198 @@
+//! A plugin's client with its caches and counters. Nothing here is global: a process may hold several sessions.
+
+use crate::cache::DiskCache;
+use crate::error::{Error, Result};
+use runtime::{Client, CompileOptions, Device, Executable, FlagValue, Plugin, Signature};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// A client of one plugin, the executables it compiled, and where to keep them.
+pub struct Session {
+    plugin: Plugin,
+    client: Client,
+    identity: String,
+    disk: Option<DiskCache>,
+    memory: Mutex<HashMap<String, Weak<Executable>>>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    compiles: AtomicU64,
+    compile_nanos: AtomicU64,
+    memory_hits: AtomicU64,
+    disk_hits: AtomicU64,
+    executions: AtomicU64,
+}
+
+/// What a session did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stats {
+    /// Programs the plugin compiled.
+    pub compiles: u64,
+    /// Time it took, tracing and lowering not included.
+    pub compile_time: Duration,
+    /// Programs found compiled in this process.
+    pub cache_hits: u64,
+    /// Programs found compiled on disk.
+    pub disk_hits: u64,
+    /// Executions started.
+    pub executions: u64,
+}
+
+impl Session {
+    /// Loads the plugin `spec` (`cpu`, `tpu` or a path; `None` for what the environment says) and makes a client.
+    ///
+    /// # Errors
+    /// When there is no such plugin, or it makes no client.
+    pub fn new(spec: Option<&str>, disk: Option<DiskCache>) -> Result<Session> {
+        let plugin = Plugin::discover(spec).map_err(Error::Plugin)?;
+        let client = Client::new(plugin, &[]).map_err(Error::Plugin)?;
+        let identity = identity(&plugin, &client)?;
+        Ok(Session { plugin, client, identity, disk, memory: Mutex::default(), counters: Counters::default() })
+    }
+
+    /// The plugin.
+    pub fn plugin(&self) -> &Plugin {
+        &self.plugin
+    }
+    /// The plugin's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+    /// The cache on disk, if there is one.
+    pub fn disk_cache(&self) -> Option<&DiskCache> {
+        self.disk.as_ref()
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        Stats {
+            compiles: read(&self.counters.compiles),
+            compile_time: Duration::from_nanos(read(&self.counters.compile_nanos)),
+            cache_hits: read(&self.counters.memory_hits),
+            disk_hits: read(&self.counters.disk_hits),
+            executions: read(&self.counters.executions),
+        }
+    }
+    pub(crate) fn count_execution(&self) {
+        self.counters.executions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The executable for a program: from memory, from disk, or compiled now.
+    ///
+    /// `canonical` is the program without locations, which alone decides the key; `located` is what the plugin gets to
+    /// compile, and is asked for only then.
+    ///
+    /// # Errors
+    /// When the plugin refuses the program.
+    pub fn executable(
+        &self,
+        canonical: &[u8],
+        located: impl FnOnce() -> Result<Vec<u8>>,
+        signature: Signature,
+    ) -> Result<Arc<Executable>> {
+        let device = self.client.device(0).map_err(Error::Plugin)?;
+        let options = compile_options(&device);
+        let key = self.key(canonical, &options);
+        if let Some(found) = self.in_memory(&key) {
+            self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(found);
+        }
+        let executable = match self.on_disk(&key, &signature) {
+            Some(found) => found,
+            None => self.compile(&key, &located()?, &options, signature)?,
+        };
+        let executable = Arc::new(executable);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.retain(|_, e| e.strong_count() > 0);
+        memory.insert(key, Arc::downgrade(&executable));
+        Ok(executable)
+    }
+
+    /// What the plugin's optimizer makes of a StableHLO program (text or bytecode), as HLO text.
+    ///
+    /// # Errors
+    /// When the plugin refuses the program.
+    pub fn optimized_text(&self, program: &[u8]) -> Result<String> {
+        let device = self.client.device(0).map_err(Error::Plugin)?;
+        let executable = self.client.compile(program, &compile_options(&device), None).map_err(Error::Compile)?;
+        hlo_text(&executable)
+    }
+
+    fn key(&self, canonical: &[u8], options: &CompileOptions) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for part in [self.identity.as_bytes(), &options.to_bytes(), canonical] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn in_memory(&self, key: &str) -> Option<Arc<Executable>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.upgrade()
+    }
+
+    fn on_disk(&self, key: &str, signature: &Signature) -> Option<Executable> {
+        let disk = self.disk.as_ref()?;
+        let bytes = disk.get(key)?;
+        match self.client.deserialize_and_load(&bytes, Some(signature.clone())) {
+            Ok(executable) => {
+                self.counters.disk_hits.fetch_add(1, Ordering::Relaxed);
+                Some(executable)
+            }
+            Err(_) => {
+                disk.remove(key);
+                None
+            }
+        }
+    }
+
+    fn compile(&self, key: &str, program: &[u8], options: &CompileOptions, signature: Signature) -> Result<Executable> {
+        let start = Instant::now();
+        let executable = self.client.compile(program, options, Some(signature)).map_err(Error::Compile)?;
+        self.counters.compiles.fetch_add(1, Ordering::Relaxed);
+        self.counters.compile_nanos.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        if let Some(disk) = &self.disk {
+            // A plugin that cannot serialise, or a full disk, costs a later compile and nothing else.
+            let _ = executable.serialize().map(|bytes| disk.put(key, &bytes));
+        }
+        Ok(executable)
+    }
+}
+
+fn compile_options(device: &Device) -> CompileOptions {
+    let mut options = CompileOptions::for_device(device);
+    options.flags.extend(lower::XLA_FLAGS.iter().map(|&(name, on)| (name.to_owned(), FlagValue::Bool(on))));
+    options
+}
+
+/// What the plugin made of a program, as HLO text.
+pub(crate) fn hlo_text(executable: &Executable) -> Result<String> {
+    executable.optimized_program().and_then(|p| p.to_text()).map_err(Error::Compile)
+}
+
+/// Everything besides the program and its options that an executable depends on.
+fn identity(plugin: &Plugin, client: &Client) -> Result<String> {
+    let device = client.device(0).map_err(Error::Plugin)?;
+    let parts = [
+        format!("emitter {}", lower::EMITTER_VERSION),
+        format!("plugin {}", plugin.fingerprint().map_err(Error::Plugin)?),
+        format!("platform {} {}", client.platform_name(), client.platform_version()),
+        format!("device {} of {}", device.kind(), client.devices().len()),
+        format!("host {}", host_features(client.platform_name())),
+    ];
+    Ok(parts.join("\n"))
+}
+
+/// XLA compiles for the very processor it runs on, so an executable for the CPU must not travel to a lesser one.
+fn host_features(platform: &str) -> String {
+    if platform != "cpu" {
+        return String::new();
+    }
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|l| l.starts_with("flags") || l.starts_with("Features")).unwrap_or_default();
+    let model = info.lines().find(|l| l.starts_with("model name")).unwrap_or_default();
+    format!("{} {model} {flags}", std::env::consts::ARCH)
+}
