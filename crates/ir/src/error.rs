@@ -24,6 +24,7 @@ struct Inner {
     message: String,
     help: Option<String>,
     op: Option<String>,
+    node: Option<String>,
     loc: Option<Loc>,
 }
 
@@ -34,7 +35,7 @@ impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = message.into();
-        Error(Box::new(Inner { kind, message, help: None, op: None, loc: None }))
+        Error(Box::new(Inner { kind, message, help: None, op: None, node: None, loc: None }))
     }
     /// An ill-formed program.
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -58,6 +59,15 @@ impl Error {
         self.0.op.get_or_insert_with(|| op.to_owned());
         self.0.loc.get_or_insert_with(|| loc.clone());
         self
+    }
+    /// The node of the trace, unless an inner frame already said so.
+    pub fn in_node(mut self, name: &str) -> Error {
+        self.0.node.get_or_insert_with(|| name.to_owned());
+        self
+    }
+    /// The node of the trace that was being treated, by its name there.
+    pub fn node(&self) -> Option<&str> {
+        self.0.node.as_deref()
     }
     /// What kind of wrong.
     pub fn kind(&self) -> ErrorKind {

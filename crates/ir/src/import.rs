@@ -196,7 +196,8 @@ impl<'t> Importer<'t> {
         for node in &scope.graph.nodes {
             let loc: Loc = self.locator.borrow_mut().loc(node);
             self.b.set_loc(&loc);
-            self.node(scope, node).map_err(|e| e.at(node.op(), &loc))?;
+            let name = node.name.as_deref().unwrap_or_default();
+            self.node(scope, node).map_err(|e| e.at(node.op(), &loc).in_node(name))?;
         }
         Ok(())
     }

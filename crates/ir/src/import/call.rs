@@ -176,6 +176,10 @@ impl<'t> Importer<'t> {
 
     /// A new tensor for the value called `name`, checked against the trace.
     fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
+        // PyTorch's fake kernels do not always agree with its real ones on the float type of an auxiliary result, such as
+        // the statistics of a norm. What follows in the trace relies on what was recorded.
+        let (want, _) = self.tensor_meta(scope, name)?;
+        let v = if want.is_float() && self.b.dtype(v).is_float() { self.b.convert(v, want)? } else { v };
         let ty = self.b.ty(v)?;
         let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
         self.aliases.fresh(&self.b, v, layout)
