@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
-from zoo import ZOO, Batch, Entry, Size  # noqa: E402
+from zoo import ZOO, Batch, Entry, Size
 
 WARM_UP = 3
 RESAMPLES = 2000

@@ -1,1 +1,165 @@
-//! py
+//! The Python face: converts and calls, nothing else. `python/torchtpu/_native.pyi` describes what is seen from there.
+
+mod dlpack;
+mod errors;
+
+use dlpack::Exchange;
+use driver::{DiskCache, Options, Program as Traced, Runner, Session, Stage, Value};
+use errors::raise;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Sessions by plugin: each plugin is loaded once, when a program first asks for it.
+static SESSIONS: Mutex<Option<HashMap<String, Arc<Session>>>> = Mutex::new(None);
+
+fn session(plugin: String) -> PyResult<Arc<Session>> {
+    let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let sessions = sessions.get_or_insert_default();
+    if let Some(known) = sessions.get(&plugin) {
+        return Ok(known.clone());
+    }
+    let new = Arc::new(Session::new(Some(&plugin), DiskCache::from_env()).map_err(raise)?);
+    sessions.insert(plugin, new.clone());
+    Ok(new)
+}
+
+/// A traced program. Calling it compiles it for the sizes of the arguments, unless that was done before, and runs it.
+#[pyclass(module = "torchtpu._native", frozen)]
+struct Program {
+    runner: Runner,
+}
+
+/// An op of a program that has no lowering.
+#[pyclass(module = "torchtpu._native", frozen, get_all)]
+struct Unsupported {
+    node: String,
+    op: String,
+    reason: String,
+    file: Option<String>,
+    line: Option<u32>,
+}
+
+#[pymethods]
+impl Program {
+    #[new]
+    #[pyo3(signature = (trace, *, plugin, precision = "highest", default_dtype = "f32", dump = None))]
+    fn new(
+        trace: &[u8],
+        plugin: String,
+        precision: &str,
+        default_dtype: &str,
+        dump: Option<PathBuf>,
+    ) -> PyResult<Program> {
+        let default_dtype = default_dtype.parse().map_err(PyValueError::new_err)?;
+        let precision = errors::precision(precision)?;
+        let options = Options { precision, default_dtype: Some(default_dtype), dump };
+        let program = Arc::new(Traced::from_bytes(trace.to_vec(), options).map_err(raise)?);
+        Ok(Program { runner: Runner::new(program, session(plugin)?) })
+    }
+
+    /// Number of traced ops.
+    #[getter]
+    fn num_nodes(&self) -> usize {
+        self.runner.program().num_nodes()
+    }
+
+    /// Ops without a lowering, in program order; empty if the program can be compiled.
+    fn unsupported(&self) -> Vec<Unsupported> {
+        let known = |s: String| (!s.is_empty()).then_some(s);
+        let convert = |u: driver::Unsupported| Unsupported {
+            line: (u.loc.line > 0).then_some(u.loc.line),
+            file: known(u.loc.file.to_string()),
+            node: u.node,
+            op: u.op,
+            reason: u.reason,
+        };
+        self.runner.program().unsupported().into_iter().map(convert).collect()
+    }
+
+    /// Imports the program for these sizes without compiling it: what cannot be lowered comes up here.
+    fn check(&self, py: Python<'_>, dims: BTreeMap<String, i64>) -> PyResult<()> {
+        py.detach(|| self.runner.program().import(&dims).map(drop)).map_err(raise)
+    }
+
+    /// Compiles now, if the sizes are known; a symbolic program waits for its first call.
+    fn prepare(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.runner.prepare()).map_err(raise)
+    }
+
+    /// The program's text at `stage`, with symbolic sizes fixed by `dims`.
+    #[pyo3(signature = (stage, dims = None))]
+    fn text(&self, py: Python<'_>, stage: &str, dims: Option<BTreeMap<String, i64>>) -> PyResult<String> {
+        let stage: Stage = stage.parse().map_err(raise)?;
+        let (program, session) = (self.runner.program(), self.runner.session());
+        py.detach(|| program.text(stage, &dims.unwrap_or_default(), Some(session))).map_err(raise)
+    }
+
+    /// Runs the program on `args`: tensors on the CPU and numbers, in the order of the trace's inputs.
+    fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+        let exchange = Exchange::get(py)?;
+        let arguments = args.iter().map(|a| exchange.argument(&a)).collect::<PyResult<Vec<_>>>()?;
+        let results = py.detach(|| self.runner.run(&arguments, &mut draw_seed)).map_err(raise)?;
+        let objects = PyList::empty(py);
+        for value in results {
+            let object = match value {
+                Value::Tensor(t) => exchange.object(py, t)?,
+                Value::Argument(i) => args.get_item(i)?,
+                Value::Result(i) => objects.get_item(i)?,
+                Value::Int(n) => n.into_pyobject(py)?.into_any(),
+                Value::Float(x) => x.into_pyobject(py)?.into_any(),
+                Value::Bool(b) => b.into_pyobject(py)?.to_owned().into_any(),
+                Value::None => py.None().into_bound(py),
+            };
+            objects.append(object)?;
+        }
+        Ok(objects)
+    }
+}
+
+/// Key and counter for one execution, from PyTorch's default generator: `torch.manual_seed` reproduces them.
+fn draw_seed() -> driver::Result<[u64; 2]> {
+    let draw = |py: Python<'_>| py.import("torchtpu.backend")?.getattr("draw_seed")?.call0()?.extract::<u64>();
+    let key = Python::attach(draw).map_err(|e| driver::Error::Argument(format!("cannot draw a random seed: {e}")))?;
+    Ok([key, 0])
+}
+
+/// Loads `plugin` now, so that a missing or broken one is reported here rather than in the first compile.
+#[pyfunction]
+fn load_plugin(py: Python<'_>, plugin: String) -> PyResult<()> {
+    py.detach(|| session(plugin).map(drop))
+}
+
+/// Counters of all sessions, summed.
+#[pyfunction]
+fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let all: Vec<driver::Stats> = sessions.iter().flat_map(|s| s.values()).map(|s| s.stats()).collect();
+    let sum = |f: fn(&driver::Stats) -> u64| all.iter().map(f).sum::<u64>();
+    let counts = PyDict::new(py);
+    counts.set_item("compiles", sum(|s| s.compiles))?;
+    counts.set_item("cache_hits", sum(|s| s.cache_hits))?;
+    counts.set_item("disk_hits", sum(|s| s.disk_hits))?;
+    counts.set_item("executions", sum(|s| s.executions))?;
+    counts.set_item("compile_seconds", all.iter().map(|s| s.compile_time.as_secs_f64()).sum::<f64>())?;
+    Ok(counts)
+}
+
+/// Names of all overloads in the op table, such as `aten::add.Tensor`.
+#[pyfunction]
+fn op_names() -> Vec<&'static str> {
+    ir::ops::names()
+}
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<Program>()?;
+    m.add_class::<Unsupported>()?;
+    m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
+    m.add_function(wrap_pyfunction!(stats, m)?)?;
+    m.add_function(wrap_pyfunction!(op_names, m)?)
+}

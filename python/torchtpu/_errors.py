@@ -1,0 +1,33 @@
+"""What can go wrong, as a user sees it."""
+
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """Any error of TorchTPU. The message says what to do about it.
+
+    Attributes:
+        op: the aten op that was being treated, such as ``aten::nonzero.default``, or ``None``.
+        reason: what is wrong, without the place.
+        node: the name of its node in the captured graph, or ``None``.
+        file: the user's Python file, or ``None`` where it is not known.
+        line: the line in it, or ``None``.
+    """
+
+    op: str | None = None
+    reason: str | None = None
+    node: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class UnsupportedOp(Error):
+    """The program is fine, but an op in it has no lowering, and falling back to the host was forbidden."""
+
+
+class CompileError(Error):
+    """The program was rejected: by our checks, or by the plugin's compiler."""
+
+
+class ExecutionError(Error):
+    """A compiled program could not be run: wrong arguments, or the plugin failed."""

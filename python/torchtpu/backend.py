@@ -1,0 +1,329 @@
+"""The ``torch.compile`` backend.
+
+Dynamo captures, AOTAutograd makes the graph functional and splits it into forward and backward, and each part goes
+through :func:`torchtpu.trace.walk` to the native compiler. A part holding ops without a lowering is cut there: those
+ops run on the host, are counted, and are warned of once.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import os
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch.fx.passes.split_module import split_module
+
+from torchtpu import _native, _plugins
+from torchtpu._errors import Error, UnsupportedOp
+from torchtpu.trace import UnsupportedValue, walk
+
+log = logging.getLogger("torchtpu")
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``torch.compile(..., options={...})`` takes.
+
+    Attributes:
+        optimize: run our own optimizer before the plugin's.
+        fallback: ``"cpu"`` runs ops that have no lowering on the host, ``"error"`` refuses them. The default is the
+            environment's ``TORCHTPU_FALLBACK``, else ``"cpu"``.
+        numerics: ``"exact"``, ``"reassociate"`` or ``"fast"``: the class of rewrites that the optimizer may use.
+        plugin: name or path of the PJRT plugin; the process's default if ``None``.
+    """
+
+    optimize: bool = True
+    fallback: str = ""
+    numerics: str = "reassociate"
+    plugin: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fallback:
+            object.__setattr__(self, "fallback", os.environ.get("TORCHTPU_FALLBACK") or "cpu")
+        _one_of("fallback", self.fallback, ("cpu", "error"))
+        _one_of("numerics", self.numerics, ("exact", "reassociate", "fast"))
+
+    @staticmethod
+    def parse(options: dict[str, Any] | None) -> Options:
+        options = options or {}
+        known = [field.name for field in fields(Options)]
+        if unknown := sorted(set(options) - set(known)):
+            raise Error(f"unknown option {unknown[0]!r} for backend 'torchtpu'; it takes {', '.join(known)}")
+        return Options(**options)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise Error(f"option {name!r} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
+
+
+def torchtpu(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: dict[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compiles a Dynamo graph: the function behind ``backend="torchtpu"``."""
+    if mode not in (None, "default"):
+        log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
+    parsed = Options.parse(options)
+    forward = functools.partial(compile_graph, options=parsed, static=_static_inputs)
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=functools.partial(compile_graph, options=parsed),
+        inference_compiler=forward,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    # With oneDNN on, AOTAutograd picks fused kernels of its own, such as `mkldnn_rnn_layer`, over plain ops.
+    with torch.backends.mkldnn.flags(enabled=False):
+        return backend(gm, example_inputs)
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of every op that the native op table does not lower itself."""
+    lowered = set(_native.op_names())
+    table = torch._decomp.core_aten_decompositions()
+    table.update(torch._decomp.get_decompositions(list(torch._decomp.decomposition_table)))
+    return {op: fn for op, fn in table.items() if _qualified(op) not in lowered}
+
+
+def _qualified(op: Any) -> str:
+    return f"{op.namespace}::{op.__name__}" if isinstance(op, torch._ops.OpOverload) else str(op)
+
+
+def compile_graph(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Options,
+    static: Callable[[], frozenset[int]] = frozenset,
+) -> Compiled:
+    """Compiles a functional aten graph into a boxed callable.
+
+    An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
+    """
+    try:
+        return _compile(gm, static(), options)
+    except Error as error:
+        return _boxed(_raiser(error))
+
+
+def _static_inputs() -> frozenset[int]:
+    """Positions of the parameters among the inputs of the forward graph being compiled."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context else None
+    return frozenset(metadata.static_input_indices or ()) if metadata else frozenset()
+
+
+def _raiser(error: Error) -> Compiled:
+    def fail(args: list[Any]) -> Sequence[Any]:
+        args.clear()
+        raise error
+
+    return fail
+
+
+def _boxed(call: Compiled) -> Compiled:
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Compiled:
+    if not any(node.op == "call_function" for node in gm.graph.nodes) and not _lifts(gm):
+        return _boxed(lambda args: gm.forward(*args))
+    try:
+        walked = walk(gm, static)
+    except UnsupportedValue as error:
+        raise UnsupportedOp(f"the graph cannot be traced: {error}") from None
+    program = _native.Program(
+        walked.to_bytes(),
+        plugin=_plugins.current(options.plugin),
+        precision=precision(),
+        default_dtype="f64" if torch.get_default_dtype() == torch.float64 else "f32",
+        dump=os.environ.get("TORCHTPU_DUMP") or None,
+    )
+    if unsupported := program.unsupported():
+        if options.fallback == "error":
+            raise _unsupported_op(unsupported[0])
+        return _with_fallbacks(gm, unsupported, options)
+    try:
+        program.check(_hints(gm))
+    except UnsupportedOp as error:
+        if options.fallback == "error" or error.node is None:
+            raise
+        return _with_fallbacks(gm, [error], options)
+    program.prepare()
+    resolve = _lazy_inputs(gm)
+    constants = walked.constants
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        for i in resolve:
+            args[i] = args[i].resolve_conj().resolve_neg()
+        args.extend(constants)
+        outputs = program(args)
+        args.clear()
+        return outputs
+
+    return _boxed(call)
+
+
+def _hints(gm: fx.GraphModule) -> dict[str, int]:
+    """A value for each symbol in the inputs: what it was at capture, or a few where it depends on data."""
+    symbols: dict[str, int] = {}
+    for node in gm.graph.nodes:
+        if node.op != "placeholder":
+            break
+        value = node.meta.get("val")
+        sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                shapes: Any = size.node.shape_env
+                known = shapes.backed_var_to_val
+                symbols.update((str(s), int(known.get(s, 4))) for s in size.node.expr.free_symbols)
+    return symbols
+
+
+def _lifts(gm: fx.GraphModule) -> bool:
+    return any(node.op == "get_attr" for node in gm.graph.nodes)
+
+
+def precision() -> str:
+    """The precision of ``f32`` contractions that the user asked PyTorch for, in StableHLO's words."""
+    return {"highest": "highest", "high": "high", "medium": "default"}[torch.get_float32_matmul_precision()]
+
+
+def draw_seed() -> int:
+    """A fresh 63-bit key for one execution of a program that draws random numbers. Follows ``torch.manual_seed``."""
+    return int(torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu"))
+
+
+def _lazy_inputs(gm: fx.GraphModule) -> list[int]:
+    """Inputs whose memory holds the conjugate or the negative of what they stand for. Dynamo guards on that."""
+    values = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+    return [i for i, v in enumerate(values) if isinstance(v, torch.Tensor) and (v.is_conj() or v.is_neg())]
+
+
+# The host fallback.
+
+
+@dataclass(frozen=True)
+class _HostOp:
+    """An op that runs on the host, and why."""
+
+    op: str
+    place: str
+    reason: str
+
+
+def _with_fallbacks(
+    gm: fx.GraphModule, unsupported: Sequence[_native.Unsupported | UnsupportedOp], options: Options
+) -> Compiled:
+    """Cuts ``gm`` at the ops that have no lowering and runs those on the host."""
+    reasons = {u.node: _host_op(u) for u in unsupported if u.node}
+    parts: dict[fx.Node, int] = {}
+    on_host: dict[int, list[_HostOp]] = {}
+    part, previously = 0, False
+    for node in gm.graph.nodes:
+        here = node.name in reasons or _takes_host_result(node, reasons)
+        part += here != previously
+        previously = here
+        parts[node] = part
+        if node.name in reasons:
+            on_host.setdefault(part, []).append(reasons[node.name])
+    split: Any = split_module(gm, gm, lambda node: parts[node], keep_original_order=True)
+    for name, child in split.named_children():
+        # split_module renames nodes, but numbers its modules as we numbered the parts.
+        ops = on_host.get(int(name.removeprefix("submod_")))
+        setattr(split, name, _OnHost(child, ops) if ops else _OnDevice(_compile(child, frozenset(), options)))
+    return _boxed(lambda args: split.forward(*args))
+
+
+def _takes_host_result(node: fx.Node, reasons: dict[str, Any]) -> bool:
+    """A ``getitem`` belongs to the op whose results it takes apart."""
+    source: Any = node.args[0] if node.target is operator.getitem else None
+    return source is not None and source.name in reasons
+
+
+class _OnDevice(torch.nn.Module):
+    def __init__(self, call: Compiled) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *args: Any) -> Any:
+        outputs = self.call(list(args))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class _OnHost(torch.nn.Module):
+    def __init__(self, body: fx.GraphModule, ops: list[_HostOp]) -> None:
+        super().__init__()
+        self.body = body
+        self.ops = ops
+
+    def forward(self, *args: Any) -> Any:
+        for op in self.ops:
+            _record_fallback(op)
+        return self.body(*args)
+
+
+_fallbacks: dict[str, Counter[str]] = {}
+_fallbacks_lock = threading.Lock()
+
+
+def _host_op(op: _native.Unsupported | UnsupportedOp) -> _HostOp:
+    place = f"{op.file}:{op.line}" if op.file else "unknown place"
+    reason = op.reason if isinstance(op, _native.Unsupported) else op.reason or "it has no lowering"
+    return _HostOp(op.op or "", place, reason)
+
+
+def _record_fallback(op: _HostOp) -> None:
+    with _fallbacks_lock:
+        counts = _fallbacks.setdefault(op.op, Counter())
+        counts[op.place] += 1
+        first = counts[op.place] == 1
+    if first:
+        warnings.warn(
+            f"{op.op} ({op.place}) runs on the host between compiled parts: {op.reason}. "
+            'Set options={"fallback": "error"} or TORCHTPU_FALLBACK=error to refuse it.',
+            stacklevel=2,
+        )
+
+
+def _unsupported_op(op: _native.Unsupported) -> UnsupportedOp:
+    place = f" ({op.file}:{op.line})" if op.file else ""
+    error = UnsupportedOp(
+        f"{op.op}{place} has no lowering: {op.reason}. Rewrite the line, leave it out of the compiled part with "
+        'torch.compiler.disable, or allow it to run on the host with options={"fallback": "cpu"}.'
+    )
+    error.op, error.file, error.line = op.op, op.file, op.line
+    return error
+
+
+def stats() -> dict[str, Any]:
+    """Counts since the process started.
+
+    Returns:
+        ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` as a
+        float, and ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host.
+    """
+    with _fallbacks_lock:
+        fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
+    return {**_native.stats(), "fallbacks": fallbacks}

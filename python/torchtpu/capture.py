@@ -1,0 +1,132 @@
+"""Looks at what a function becomes, without running it compiled."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
+
+from torchtpu import _native, _plugins
+from torchtpu._errors import Error
+from torchtpu.backend import decompositions, precision
+from torchtpu.trace import walk
+
+
+class Trace:
+    """A captured program of aten ops, in the schema of ``torch.export``: what ``tputc`` reads.
+
+    A function that needs gradients has two graphs; :attr:`backward` is then the trace of the second.
+    """
+
+    def __init__(self, program: dict[str, Any], backward: Trace | None = None) -> None:
+        self.program = program
+        self.backward = backward
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of aten calls, backward not counted."""
+        return len(self.program["graph_module"]["graph"]["nodes"])
+
+    def to_bytes(self) -> bytes:
+        """The program as JSON."""
+        return json.dumps(self.program, allow_nan=False, separators=(",", ":")).encode()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes ``path``, and the backward graph, if there is one, beside it as ``NAME.backward.json``."""
+        path = Path(path)
+        path.write_bytes(self.to_bytes())
+        if self.backward:
+            self.backward.save(path.with_suffix(".backward" + path.suffix))
+
+    def __repr__(self) -> str:
+        return f"<torchtpu.Trace of {self.num_nodes} nodes{', with backward' if self.backward else ''}>"
+
+
+def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
+    """Traces ``fn(*args, **kwargs)`` as ``torch.compile`` would; nothing is compiled for the device.
+
+    ``fn`` runs once, eagerly, on the arguments. If its result needs gradients, its backward is traced too.
+
+    Raises:
+        Error: Dynamo breaks ``fn`` into several graphs; the message says where, through Dynamo's own error.
+    """
+    forward: list[Trace] = []
+    backward: list[Trace] = []
+
+    def record(into: list[Trace], gm: fx.GraphModule, _inputs: Sequence[Any]) -> Any:
+        into.append(Trace(walk(gm).program))
+        call = gm.forward
+
+        def run(args: list[Any]) -> Any:
+            return call(*args)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    backend = aot_autograd(
+        fw_compiler=functools.partial(record, forward),
+        bw_compiler=functools.partial(record, backward),
+        inference_compiler=functools.partial(record, forward),
+        partition_fn=default_partition,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    torch._dynamo.reset()
+    result = torch.compile(fn, backend=backend, fullgraph=True)(*args, **kwargs)
+    if not forward:
+        raise Error("nothing was captured: the function calls no op on tensors")
+    if not backward:
+        _trace_backward(result)
+    forward[0].backward = backward[0] if backward else None
+    return forward[0]
+
+
+def _trace_backward(result: Any) -> None:
+    """AOTAutograd compiles the backward graph when it is first run."""
+    leaves = torch.utils._pytree.tree_leaves(result)
+    wanted = [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+    if wanted:
+        sources = [t.sum() if not t.is_complex() else t.abs().sum() for t in wanted]
+        inputs = _leaf_inputs(sources)
+        torch.autograd.grad(sources, inputs, allow_unused=True, retain_graph=False)
+
+
+def _leaf_inputs(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The leaves that ``tensors`` were computed from: their gradients are asked for and thrown away."""
+    leaves: list[torch.Tensor] = []
+    seen: set[Any] = set()
+    stack = [t.grad_fn for t in tensors]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if (variable := getattr(node, "variable", None)) is not None:
+            leaves.append(variable)
+        stack.extend(parent for parent, _ in node.next_functions)
+    return leaves
+
+
+def lower(fn_or_trace: Any, *args: Any, stage: str = "stablehlo", **kwargs: Any) -> str:
+    """The text of a stage of the compile.
+
+    Args:
+        fn_or_trace: a function to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
+        stage: ``"core"``, our own graph; ``"stablehlo"``, what the plugin gets; ``"hlo"``, what the plugin's
+            optimizer made of it.
+
+    Raises:
+        UnsupportedOp: an op has no lowering.
+        CompileError: the program was rejected.
+    """
+    trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
+    program = _native.Program(trace.to_bytes(), plugin=_plugins.current(), precision=precision())
+    return program.text(stage)
