@@ -1,1 +1,27 @@
-fn main() {}
+//! `tputc`: shows, checks, compiles and runs traced programs.
+
+mod args;
+mod commands;
+mod inputs;
+mod output;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let printer = output::Printer::new(&cli.global);
+    let outcome = match cli.command {
+        Command::Lower(args) => commands::lower::run(&args),
+        Command::Run(args) => commands::run::run(&args, &printer),
+        Command::Ops(args) => commands::ops::run(&args),
+        Command::Doctor => commands::doctor::run(),
+        Command::Completions { shell } => commands::generate::completions(shell),
+        Command::Man => commands::generate::man(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => printer.fail(&failure),
+    }
+}

@@ -1,0 +1,163 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Shows, checks, compiles and runs traced PyTorch programs.
+///
+/// TRACE is a trace.json, a .pt2 from torch.export.save, or, where it makes sense, a .mlir; `-` is standard input.
+///
+/// Exit status: 0 done, 1 the program was rejected, 2 the tool could not do its work.
+#[derive(Debug, Parser)]
+#[command(name = "tputc", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Colour in diagnostics
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto)]
+    pub(crate) color: When,
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more: times of each step
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Diagnostics as text for people or as JSON
+    #[arg(long, global = true, value_enum, default_value_t = Diagnostics::Text)]
+    pub(crate) diagnostics: Diagnostics,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Diagnostics {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what a program becomes
+    Lower(Lower),
+    /// Run a program
+    Run(Run),
+    /// List every aten overload that has a lowering
+    Ops(Ops),
+    /// Show plugins, versions, devices and caches, and what is missing
+    Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// The program, and what is fixed about it.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// The program
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Fix a symbolic dimension; may be repeated
+    #[arg(long = "dim", value_name = "SYMBOL=SIZE", value_parser = dim)]
+    pub(crate) dims: Vec<(String, i64)>,
+    /// Precision of f32 matrix products and convolutions on hardware that has several
+    #[arg(long, value_enum, default_value_t = Precision::Highest)]
+    pub(crate) precision: Precision,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Precision {
+    Default,
+    High,
+    Highest,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Lower {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The stage to show
+    #[arg(long, value_enum, default_value_t = Stage::Stablehlo)]
+    pub(crate) stage: Stage,
+    /// Text, or the bytecode the plugin is given
+    #[arg(long, value_enum, default_value_t = LowerFormat::Text)]
+    pub(crate) format: LowerFormat,
+    /// The plugin whose optimizer `--stage hlo` shows: cpu, tpu or a path
+    #[arg(long)]
+    pub(crate) plugin: Option<String>,
+    /// Write to FILE instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// Our graph of core ops
+    Core,
+    /// What the plugin is given
+    Stablehlo,
+    /// What the plugin's optimizer made of it
+    Hlo,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LowerFormat {
+    Text,
+    Bytecode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The plugin: cpu, tpu or a path [default: TORCHTPU_PLUGIN, else cpu]
+    #[arg(long)]
+    pub(crate) plugin: Option<String>,
+    /// Inputs by name
+    #[arg(long, value_name = "IN.safetensors", conflicts_with = "random")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// Draw the inputs from this seed
+    #[arg(long, value_name = "SEED")]
+    pub(crate) random: Option<u64>,
+    /// Run N times and report the times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Write the results, named out.0, out.1, ...
+    #[arg(short, long, value_name = "OUT.safetensors")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ops {
+    /// How to print the table
+    #[arg(long, value_enum, default_value_t = OpsFormat::Text)]
+    pub(crate) format: OpsFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OpsFormat {
+    Text,
+    Json,
+    Markdown,
+}
+
+fn dim(text: &str) -> Result<(String, i64), String> {
+    let (name, size) = text.split_once('=').ok_or("expected SYMBOL=SIZE, such as s0=8")?;
+    let size = size.parse().map_err(|_| format!("`{size}` is not a whole number"))?;
+    Ok((name.to_owned(), size))
+}

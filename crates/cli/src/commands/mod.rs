@@ -1,0 +1,7 @@
+//! One module a verb.
+
+pub(crate) mod doctor;
+pub(crate) mod generate;
+pub(crate) mod lower;
+pub(crate) mod ops;
+pub(crate) mod run;

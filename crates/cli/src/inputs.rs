@@ -1,0 +1,192 @@
+//! Programs and tensors from files.
+
+use crate::args::{Precision, Source};
+use crate::output::{Failure, Outcome};
+use driver::{Argument, DimValues, HostTensor, Options, OutputTensor, Program, Value};
+use ir::{DType, TensorType};
+use runtime::{AlignedBytes, HostMemory};
+use safetensors::tensor::{Dtype, SafeTensors, View};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether the source is StableHLO text rather than a trace.
+pub(crate) fn is_mlir(source: &Source) -> bool {
+    source.trace.extension().is_some_and(|e| e == "mlir")
+}
+
+/// All of a file, or of standard input for `-`.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |e: std::io::Error| Failure::tool(format!("{}: {e}", path.display()));
+    if path != Path::new("-") {
+        return std::fs::read(path).map_err(failed);
+    }
+    let mut bytes = vec![];
+    std::io::stdin().read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// The sizes given on the command line.
+pub(crate) fn dims(source: &Source) -> DimValues {
+    source.dims.iter().cloned().collect()
+}
+
+/// The program of a trace or an archive.
+pub(crate) fn program(source: &Source) -> Result<Program, Failure> {
+    let precision = match source.precision {
+        Precision::Default => ir::Precision::Default,
+        Precision::High => ir::Precision::High,
+        Precision::Highest => ir::Precision::Highest,
+    };
+    let options = Options { precision, ..Options::from_env() };
+    Ok(Program::from_bytes(read(&source.trace)?, options)?)
+}
+
+/// Named tensors in memory that a CPU plugin can use in place.
+#[derive(Default)]
+pub(crate) struct Tensors(BTreeMap<String, (TensorType, Arc<AlignedBytes>)>);
+
+impl Tensors {
+    pub(crate) fn load(path: &Path) -> Result<Tensors, Failure> {
+        let bytes = read(path)?;
+        let bad = |e: &dyn std::fmt::Display| Failure::tool(format!("{}: {e}", path.display()));
+        let file = SafeTensors::deserialize(&bytes).map_err(|e| bad(&e))?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in file.tensors() {
+            let dtype = dtype(view.dtype()).ok_or_else(|| bad(&format!("`{name}` is of {:?}", view.dtype())))?;
+            let ty = TensorType::new(dtype, view.shape().iter().copied());
+            let data = AlignedBytes::copy_of(view.data()).map_err(Failure::tool)?;
+            tensors.insert(name.clone(), (ty, Arc::new(data)));
+        }
+        Ok(Tensors(tensors))
+    }
+
+    /// Values that suit most programs: floats around zero, small non-negative integers.
+    pub(crate) fn random(program: &Program, dims: &DimValues, seed: u64) -> Result<Tensors, Failure> {
+        let mut random = SplitMix(seed);
+        let mut tensors = BTreeMap::new();
+        for (name, ty) in program.user_tensors(dims)? {
+            let data: Vec<u8> = (0..ty.numel()).flat_map(|_| random.element(ty.dtype)).collect();
+            let data = AlignedBytes::copy_of(&data).map_err(Failure::tool)?;
+            tensors.insert(name, (ty, Arc::new(data)));
+        }
+        Ok(Tensors(tensors))
+    }
+
+    /// The program's arguments: tensors from here, parameters from its archive.
+    pub(crate) fn arguments(&self, program: &Program, dims: &DimValues) -> Result<Vec<Argument>, Failure> {
+        let tensor = |name: &str| {
+            let (ty, data) = self.0.get(name)?;
+            Some(HostTensor::contiguous(ty, HostMemory::shared(data.clone())))
+        };
+        Ok(program.arguments(dims, tensor)?)
+    }
+
+    /// Writes `results` to a safetensors file, as `out.0`, `out.1` and so on. Results that are no tensors leave a gap.
+    pub(crate) fn save(path: &Path, results: &[Value], arguments: &[Argument]) -> Outcome {
+        let mut named = vec![];
+        for (i, value) in results.iter().enumerate() {
+            let value = match value {
+                Value::Result(n) => &results[*n],
+                other => other,
+            };
+            let saved = match value {
+                Value::Tensor(t) => Saved::of_output(t)?,
+                Value::Argument(n) => match arguments.get(*n) {
+                    Some(Argument::Tensor(t)) => Saved::of_input(t)?,
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            named.push((format!("out.{i}"), saved));
+        }
+        let bytes = safetensors::serialize(named, None).map_err(Failure::tool)?;
+        crate::output::write(Some(path), &bytes)
+    }
+}
+
+/// A small generator, the same on every host.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn element(&mut self, dtype: DType) -> Vec<u8> {
+        let bits = self.next();
+        let number = match dtype {
+            DType::Bool => ir::Number::Bool(bits & 1 == 1),
+            d if d.is_int() => ir::Number::Int((bits % 8) as i64),
+            _ => ir::Number::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0),
+        };
+        number.to_bytes(dtype)
+    }
+}
+
+/// A dense tensor to be written.
+struct Saved {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Saved {
+    fn of_output(t: &OutputTensor) -> Result<Saved, Failure> {
+        Saved::new(t.dtype, &t.shape, t.dense_bytes()?)
+    }
+
+    fn of_input(t: &HostTensor) -> Result<Saved, Failure> {
+        Saved::new(t.dtype, &t.shape, t.dense_bytes())
+    }
+
+    fn new(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Result<Saved, Failure> {
+        let named = TYPES.iter().find(|(_, d)| *d == dtype).map(|(s, _)| *s);
+        let dtype = named.ok_or_else(|| Failure::tool(format!("safetensors cannot hold {dtype}")))?;
+        Ok(Saved { dtype, shape: shape.to_vec(), bytes })
+    }
+}
+
+impl View for Saved {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+const TYPES: [(Dtype, DType); 16] = [
+    (Dtype::BOOL, DType::Bool),
+    (Dtype::I8, DType::I8),
+    (Dtype::I16, DType::I16),
+    (Dtype::I32, DType::I32),
+    (Dtype::I64, DType::I64),
+    (Dtype::U8, DType::U8),
+    (Dtype::U16, DType::U16),
+    (Dtype::U32, DType::U32),
+    (Dtype::U64, DType::U64),
+    (Dtype::F8_E4M3, DType::F8E4M3FN),
+    (Dtype::F8_E5M2, DType::F8E5M2),
+    (Dtype::BF16, DType::BF16),
+    (Dtype::F16, DType::F16),
+    (Dtype::F32, DType::F32),
+    (Dtype::F64, DType::F64),
+    (Dtype::C64, DType::C64),
+];
+
+fn dtype(named: Dtype) -> Option<DType> {
+    TYPES.iter().find(|(s, _)| *s == named).map(|(_, d)| *d)
+}
