@@ -1,0 +1,65 @@
+# make demo | setup | test | test-all | bench | lint: each sets up what it needs and does no installing twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := $(CURDIR)/.venv
+PYTHON := $(VENV)/bin/python
+LLVM := /usr/lib/llvm-22
+export MLIR_SYS_220_PREFIX := $(LLVM)
+export TABLEGEN_220_PREFIX := $(LLVM)
+export LIBCLANG_PATH := $(LLVM)/lib
+export TORCHTPU_TEST_VENV := $(VENV)
+
+SOURCES := $(shell git ls-files 'crates/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
+INSTALLED := .venv/.installed-torchtpu
+
+.PHONY: help setup setup-develop demo test test-all test-rust test-python lint bench docs clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+setup: ## Install what is missing; leave python and tputc in .venv/bin.
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory $(INSTALLED)
+
+setup-develop:
+	@scripts/setup.sh develop
+	@$(MAKE) --no-print-directory $(INSTALLED)
+
+# The wheel and the command-line tool, release builds.
+$(INSTALLED): $(SOURCES)
+	@echo "==> building tputc and the wheel (release; minutes the first time)"
+	@PATH="$(VENV)/bin:$$PATH" scripts/build.sh
+	@touch $@
+
+demo: setup ## Train and run a transformer through torch.compile(backend="torchtpu").
+	@$(VENV)/bin/uv pip install -q --python $(PYTHON) transformers==5.23
+	@$(PYTHON) examples/demo.py
+
+test: setup-develop lint test-rust test-python ## Every test that CI runs.
+
+test-all: test ## Also the long sweeps.
+	$(PYTHON) -m pytest -q tests/python -m long
+
+lint: setup-develop ## Format, clippy, ruff, mypy, stubs.
+	@scripts/lint.sh
+
+test-rust: setup-develop
+	@echo "==> Rust tests"
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --no-fail-fast; \
+	 else cargo test -q --workspace --all-targets; fi
+	@cargo test -q --workspace --doc
+
+test-python: setup-develop
+	@echo "==> Python tests"
+	@$(PYTHON) -m pytest -q tests/python -m 'not long'
+
+bench: setup-develop ## Step times beside eager and inductor; compile and call overheads.
+	$(PYTHON) benches/models.py
+
+docs: setup-develop ## Regenerate docs/ops.md.
+	$(VENV)/bin/tputc ops --format markdown > docs/ops.md
+
+clean: ## Remove what builds made; the virtual environment stays.
+	rm -rf target dist $(INSTALLED)
