@@ -1,6 +1,9 @@
 //! Prints how long reading and importing a trace takes: of the files given, or of synthetic traces of 10,000 to 100,000
 //! nodes: the best of five. `--dim NAME=VALUE` gives a symbol its value.
 
+#[path = "../tests/synthetic/mod.rs"]
+mod synthetic;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 use torchtpu_ir::import::{ImportOptions, import, unsupported_ops};
@@ -22,7 +25,7 @@ fn main() {
     }
     if files.is_empty() {
         for nodes in [10_000, 20_000, 50_000, 100_000] {
-            let json = synthetic(nodes).into_bytes();
+            let json = synthetic::chain(nodes).into_bytes();
             let what = format!("{nodes} nodes, {} MB", json.len() >> 20);
             report(&what, &|| trace::read_bytes(json.clone()), &options);
         }
@@ -56,39 +59,4 @@ fn best<T>(f: &dyn Fn() -> T) -> (T, Duration) {
     };
     let (result, first) = timed();
     (result, (0..4).map(|_| timed().1).fold(first, Duration::min))
-}
-
-/// A chain of additions, products and views with the metadata a real trace has.
-fn synthetic(nodes: usize) -> String {
-    let meta = r#"{"dtype":7,"sizes":[{"as_int":8},{"as_int":16}],"strides":[{"as_int":16},{"as_int":1}],"storage_offset":{"as_int":0},"layout":7,"requires_grad":false,"device":{"type":"cpu","index":null}}"#;
-    let tensor = |name: &str| format!(r#"{{"as_tensor":{{"name":"{name}"}}}}"#);
-    let (mut list, mut values) = (vec![], vec![format!(r#""x":{meta}"#)]);
-    let mut last = "x".to_owned();
-    for i in 0..nodes {
-        let name = format!("v{i}");
-        let target = ["aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor"][i % 3];
-        let inputs = [("self", &last), ("other", &last)];
-        let inputs: Vec<String> =
-            inputs.iter().map(|(n, v)| format!(r#"{{"name":"{n}","arg":{},"kind":1}}"#, tensor(v))).collect();
-        let stack = format!(
-            r#"File \"/home/user/model.py\", line {}, in forward\n    x = x + x\n  File \"/usr/lib/python3/site-packages/torch/nn/modules/linear.py\", line 134, in forward\n    return F.linear(input)"#,
-            i % 500
-        );
-        list.push(format!(
-            r#"{{"target":"torch.ops.{target}","inputs":[{}],"outputs":[{}],"metadata":{{"stack_trace":"{stack}","nn_module_stack":"L__self__,,m.Model;L__self__layers.{},layers.{},m.Layer"}},"is_hop_single_tensor_return":null,"name":"{name}"}}"#,
-            inputs.join(","),
-            tensor(&name),
-            i / 100,
-            i / 100
-        ));
-        values.push(format!(r#""{name}":{meta}"#));
-        last = name;
-    }
-    format!(
-        r#"{{"graph_module":{{"graph":{{"inputs":[{}],"outputs":[{}],"nodes":[{}],"tensor_values":{{{}}}}}}},"schema_version":{{"major":8,"minor":20}}}}"#,
-        tensor("x"),
-        tensor(&last),
-        list.join(","),
-        values.join(",")
-    )
 }
