@@ -1,6 +1,7 @@
 //! Activation functions.
 
 use super::choice::clamp;
+use super::creation::int;
 use super::expr::{Expr, Term, wide_formula};
 use super::pointwise::unary;
 use super::support::{Operand, dim, elementwise, not_implemented, promote_types};
@@ -27,7 +28,7 @@ pub(super) static OPS: &[OpDef] = &[
     ),
     OpDef::new(
         "aten::relu6(Tensor self) -> Tensor",
-        |c, b| one(hardtanh(c, b, number(0.0), number(6.0))?),
+        |c, b| one(hardtanh(c, b, int(0), int(6))?),
         &[ok("f32[9]{-2..9}"), ok("f32[3]{nan,inf,-inf}"), ok("i64[5]")],
     )
     .variants(&["relu6_"]),
@@ -222,10 +223,6 @@ pub(super) const SIMPLE: &[Sample] = &[
     ok("f16[0]"),
     err("i64[3]", "not implemented for 'Long'"),
 ];
-
-fn number(x: f64) -> Scalar {
-    Scalar::Known(Number::Int(x as i64))
-}
 
 /// `f` on the arguments `names`: tensors, promoted to their common float type, and numbers.
 pub(super) fn on_floats<const N: usize>(

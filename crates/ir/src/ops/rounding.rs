@@ -7,7 +7,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure};
+use crate::{DType, ensure, unsupported};
 use std::f64::consts::PI;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -320,7 +320,9 @@ fn nan_to_num(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let dtype = b.dtype(v);
     if !dtype.is_float() {
-        ensure!(!dtype.is_complex(), "nan_to_num of complex numbers has no lowering");
+        if dtype.is_complex() {
+            unsupported!("nan_to_num of complex numbers has no lowering");
+        }
         return one(v);
     }
     let greatest = match dtype {
