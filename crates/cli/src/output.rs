@@ -110,7 +110,7 @@ impl Printer {
     fn render(&self, error: &driver::Error) -> String {
         match error {
             driver::Error::Program(e) if self.json => format!("{}\n", ir::diag::to_json(e)),
-            driver::Error::Program(e) => ir::diag::render(e, self.color),
+            driver::Error::Program(e) => format!("{}\n", ir::diag::render(e, self.color).trim_end()),
             other if self.json => {
                 format!("{}\n", serde_json::json!({ "severity": "error", "message": other.to_string() }))
             }

@@ -1,0 +1,199 @@
+//! `tputc` as a user runs it: what it prints, where, and how it ends.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn trace(name: &str) -> PathBuf {
+    root().join("testdata/traces").join(name)
+}
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tputc"));
+    command.env("TORCHTPU_CACHE_DIR", "").env_remove("TORCHTPU_DUMP");
+    if std::env::var_os("TORCHTPU_PLUGIN").is_none() {
+        command.env("VIRTUAL_ENV", root().join(".venv"));
+    }
+    command
+}
+
+fn tputc(args: &[&str]) -> Output {
+    command().args(args).output().expect("tputc starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().expect("a UTF-8 path")
+}
+
+#[test]
+fn lower_prints_stablehlo_by_default_and_the_same_every_time() {
+    let first = tputc(&["lower", path(&trace("mlp.json"))]);
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    assert!(stdout(&first).contains("stablehlo.dot_general"));
+    assert_eq!(first.stdout, tputc(&["lower", path(&trace("mlp.json"))]).stdout);
+}
+
+#[test]
+fn every_stage_can_be_shown() {
+    for (stage, sign) in [("core", "graph @main"), ("stablehlo", "func.func"), ("hlo", "HloModule")] {
+        let output = tputc(&["lower", "--stage", stage, path(&trace("mlp.json"))]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains(sign), "{stage}");
+    }
+}
+
+#[test]
+fn the_core_stage_parses_back() {
+    let text = stdout(&tputc(&["lower", "--stage", "core", path(&trace("mlp.json"))]));
+    let graph = ir::text::parse(&text).expect("parses");
+    ir::verify::verify(&graph).expect("verifies");
+}
+
+#[test]
+fn a_trace_can_come_from_standard_input() {
+    let mut child = command()
+        .args(["lower", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tputc starts");
+    let json = std::fs::read(trace("mlp.json")).expect("the trace");
+    child.stdin.take().expect("piped").write_all(&json).expect("tputc reads");
+    let output = child.wait_with_output().expect("tputc ends");
+    assert_eq!(output.stdout, tputc(&["lower", path(&trace("mlp.json"))]).stdout);
+}
+
+#[test]
+fn a_symbolic_size_must_be_given() {
+    let missing = tputc(&["lower", path(&trace("dynamic.json"))]);
+    assert_eq!(missing.status.code(), Some(1));
+    let said = stderr(&missing);
+    assert!(said.contains("has no value") && said.contains("--dim "), "{said}");
+    let given = tputc(&["lower", "--dim", "s77=8", "--dim", "s17=3", path(&trace("dynamic.json"))]);
+    assert_eq!(given.status.code(), Some(0), "{}", stderr(&given));
+}
+
+#[test]
+fn run_draws_reproducible_inputs_and_writes_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |seed: &str, name: &str| {
+        let out = folder.path().join(name);
+        let trace = trace("views.json");
+        let output = tputc(&["run", path(&trace), "--random", seed, "-o", path(&out)]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        std::fs::read(out).expect("results")
+    };
+    let first = run("1", "a");
+    assert_eq!(first, run("1", "b"));
+    assert_ne!(first, run("2", "c"));
+    let results = safetensors::SafeTensors::deserialize(&first).expect("safetensors");
+    assert!(results.tensor("out.0").is_ok());
+}
+
+#[test]
+fn run_says_which_inputs_are_missing() {
+    let output = tputc(&["run", path(&trace("views.json"))]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--inputs IN.safetensors or --random SEED"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.safetensors");
+    std::fs::write(&empty, safetensors::serialize(std::iter::empty::<(String, Nothing)>(), None).expect("bytes"))
+        .expect("written");
+    let output = tputc(&["run", path(&trace("views.json")), "--inputs", path(&empty)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("is missing"), "{}", stderr(&output));
+}
+
+/// A tensor of no elements, to name the type of an empty list.
+struct Nothing;
+
+impl safetensors::View for Nothing {
+    fn dtype(&self) -> safetensors::Dtype {
+        safetensors::Dtype::F32
+    }
+    fn shape(&self) -> &[usize] {
+        &[0]
+    }
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+    fn data_len(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn rejected_programs_end_with_one_and_broken_tools_with_two() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, contents: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, contents).expect("written");
+        path
+    };
+    let whole = std::fs::read(trace("mlp.json")).expect("the trace");
+    let truncated = file("truncated.json", &whole[..whole.len() / 2]);
+    let archive = file("truncated.pt2", b"PK\x03\x04 and no more");
+    let other = file("other.json", b"{\"hello\": 1}");
+    for (bad, says) in [(&truncated, "EOF"), (&archive, "archive"), (&other, "holds no trace")] {
+        let output = tputc(&["lower", path(bad)]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).starts_with("error: ") && stderr(&output).contains(says), "{}", stderr(&output));
+        assert!(stderr(&output).ends_with('\n') && output.stdout.is_empty());
+    }
+    for args in [
+        &["lower", "/no/such/file.json"][..],
+        &["run", path(&trace("mlp.json")), "--plugin", "/no/plugin.so", "--random", "0"],
+    ] {
+        let output = tputc(args);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("/no/"), "{}", stderr(&output));
+    }
+    assert_eq!(tputc(&["lower", "--stage", "fast", "x.json"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_op_without_a_lowering_is_named_with_its_line() {
+    let whole = std::fs::read_to_string(trace("mlp.json")).expect("the trace");
+    let odd = whole.replacen("torch.ops.aten.relu_.default", "torch.ops.aten.no_such_op.default", 1);
+    assert!(odd.contains("no_such_op"), "the trace has a relu to replace");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("odd.json");
+    std::fs::write(&file, odd).expect("written");
+    let output = tputc(&["lower", path(&file)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no lowering for aten::no_such_op"), "{}", stderr(&output));
+    let output = tputc(&["--diagnostics", "json", "lower", path(&file)]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert!(json["message"].as_str().is_some_and(|m| m.contains("no_such_op")), "{json}");
+}
+
+#[test]
+fn ops_come_as_text_json_and_markdown() {
+    let json: serde_json::Value = serde_json::from_slice(&tputc(&["ops", "--format", "json"]).stdout).expect("JSON");
+    let add = json.as_array().expect("a list").iter().find(|op| op["name"] == "aten::add.Tensor").expect("add");
+    assert_eq!(add["family"], "arithmetic");
+    assert!(stdout(&tputc(&["ops"])).contains("aten::add_.Tensor"));
+    assert!(stdout(&tputc(&["ops", "--format", "markdown"])).contains("| `aten::add.Tensor` |"));
+}
+
+#[test]
+fn doctor_completions_and_the_manual() {
+    let doctor = tputc(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(0), "{}", stderr(&doctor));
+    assert!(stdout(&doctor).contains("device 0") && stdout(&doctor).contains("executable cache: off"));
+    assert!(stdout(&tputc(&["completions", "bash"])).contains("_tputc"));
+    assert!(stdout(&tputc(&["man"])).contains("Exit status"));
+}
