@@ -8,6 +8,7 @@ a model start from exactly the same point and every later difference is arithmet
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -36,8 +37,8 @@ class Entry:
     dropout-like layer that the class has. `data(size)` returns an f32 batch. `loss(model, batch)` runs forward and
     gives a scalar. `has_dropout` is false for a class without any random layer. `dynamo` holds the settings of
     `torch._dynamo.config` under which Dynamo traces the class at all; `for_f64` readies a model whose default kernels
-    PyTorch has in f32 and bf16 only. `seed` is chosen such that no ReLU stands within f32 rounding of its kink, where
-    gradients jump.
+    PyTorch has in f32 and bf16 only, or that computes in f32 whatever its dtype. `seed` is chosen such that no ReLU
+    stands within f32 rounding of its kink, where gradients jump.
     """
 
     name: str
@@ -366,6 +367,23 @@ def _without_grouped_mm(model: nn.Module) -> None:
     model.set_experts_implementation("batched_mm")
 
 
+def _norms_in_f64(model: nn.Module) -> None:
+    """Hugging Face's RMS norms compute in f32 whatever they are given. In a run that is to be f64 that leaves f32
+    rounding behind, which Adam turns into steps where a gradient is small."""
+    for module in model.modules():
+        if hasattr(module, "variance_epsilon"):
+            module.forward = functools.partial(_rms_norm, module)
+
+
+def _rms_norm(module: nn.Module, x: Tensor) -> Tensor:
+    return module.weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + module.variance_epsilon)
+
+
+def _mixtral_in_f64(model: nn.Module) -> None:
+    _without_grouped_mm(model)
+    _norms_in_f64(model)
+
+
 def _t5(size: Size, dropout: float) -> nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -414,15 +432,15 @@ ZOO: dict[str, Entry] = {
         Entry("vit", _vit, _images("x", (2, 32, 10), (2, 224, 1000)), _cross_entropy),
         Entry("gpt2", _gpt2, _tokens((2, 10), (1, 64, 50257)), _loss_of_the_class),
         Entry("bert", _bert, _bert_data, _loss_of_the_class),
-        Entry("llama", _llama, _tokens((2, 10), (1, 64, 32000)), _loss_of_the_class),
+        Entry("llama", _llama, _tokens((2, 10), (1, 64, 32000)), _loss_of_the_class, for_f64=_norms_in_f64),
         Entry(
             "mixtral",
             _mixtral,
             _tokens((2, 8), (1, 64, 32000)),
             _loss_of_the_class,
-            for_f64=_without_grouped_mm,
+            for_f64=_mixtral_in_f64,
         ),
-        Entry("t5", _t5, _t5_data, _loss_of_the_class),
+        Entry("t5", _t5, _t5_data, _loss_of_the_class, for_f64=_norms_in_f64),
         Entry("lstm", _lstm, _lstm_data, _cross_entropy, dynamo={"allow_rnn": True}),
     )
 }

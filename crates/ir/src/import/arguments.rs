@@ -57,6 +57,8 @@ pub(super) fn assign<'t>(node: &'t Node, entry: Entry) -> Result<Assigned<'t>> {
         let slot = match named {
             Some(slot) => slot,
             None if input.name.is_empty() && i < params.len() => i,
+            // Some functional overloads call it otherwise: `dropout(Tensor input, ...)`, `dropout_(Tensor(a!) self, ...)`.
+            None if entry.variant == Variant::InPlace && input.name == "self" && !params.is_empty() => 0,
             None if entry.variant == Variant::Out => {
                 assigned.outs.push(&input.arg);
                 continue;
