@@ -17,6 +17,7 @@ pub mod support;
 mod activation;
 mod activation_backward;
 mod adaptive_pool;
+mod addmm;
 mod aliases;
 mod arithmetic;
 mod attention;
@@ -48,6 +49,7 @@ mod patches;
 mod pointwise;
 mod pool;
 mod power;
+mod products;
 mod random;
 mod ranges;
 mod reduce;
@@ -156,6 +158,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("activation", activation::OPS),
     ("activation_backward", activation_backward::OPS),
     ("adaptive_pool", adaptive_pool::OPS),
+    ("addmm", addmm::OPS),
     ("aliases", aliases::OPS),
     ("arithmetic", arithmetic::OPS),
     ("attention", attention::OPS),
@@ -200,6 +203,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("random_fill", random::fill::OPS),
     ("random_new", random::new::OPS),
     ("ranges", ranges::OPS),
+    ("products", products::OPS),
     ("reduce", reduce::OPS),
     ("regression_loss", regression_loss::OPS),
     ("repeat", join::repeat::OPS),

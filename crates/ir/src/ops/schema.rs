@@ -89,11 +89,13 @@ impl Schema {
     }
 }
 
-/// Splits at commas that stand in no brackets.
+/// Splits at commas that stand in no brackets and no quotes.
 pub(crate) fn split_top(text: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut parts) = (0i32, 0, vec![]);
+    let (mut depth, mut from, mut parts, mut quoted) = (0i32, 0, vec![], false);
     for (i, c) in text.char_indices() {
         match c {
+            '\'' => quoted = !quoted,
+            _ if quoted => {}
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth -= 1,
             ',' if depth == 0 => {
