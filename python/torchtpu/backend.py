@@ -92,8 +92,13 @@ def torchtpu(
         keep_inference_input_mutations=True,
     )
     # With oneDNN on, AOTAutograd picks fused kernels of its own, such as `mkldnn_rnn_layer`, over plain ops.
-    with torch.backends.mkldnn.flags(enabled=False):
+    # `torch.backends.mkldnn.flags` would do, but warns of settings it has no need to touch.
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
         return backend(gm, example_inputs)
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
 
 
 @functools.cache
