@@ -85,7 +85,7 @@ class Lists(nn.Module):
     def forward(self, x: torch.Tensor, k: float, none: None) -> dict[str, Any]:
         p, q = x.split(2, dim=1)
         u, v = torch.unbind(x, 0)
-        q.add_(1)
+        nn.functional.dropout(q.add_(1), 0.5, training=False, inplace=True)
         return {"p": p * k, "rest": (u, v + 1, None, 3, q), "x": x}
 
 

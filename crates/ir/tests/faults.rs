@@ -244,7 +244,7 @@ fn calls() {
             ("an argument given twice", relu(&[x(), x()])),
             ("a missing argument", relu(&[])),
             ("a string for a tensor", relu(&[("self", json!({"as_string": "x"}))])),
-            ("another type than recorded", with_graph(|g| g["tensor_values"]["y"]["dtype"] = json!(8))),
+            ("another type than recorded", with_graph(|g| g["tensor_values"]["y"]["dtype"] = json!(5))),
             ("other extents than recorded", with_graph(|g| g["tensor_values"]["y"] = meta(&[3, 2]))),
             (
                 "operands that do not broadcast",
