@@ -158,9 +158,10 @@ impl<'t> Importer<'t> {
         let written: Vec<Option<TensorId>> = written.flat_map(|(_, o)| written_tensors(o)).collect();
         expect_results(&outs, names.len() + written.len())?;
         let (new, next) = outs.split_at(names.len());
-        for (name, out) in names.iter().zip(new) {
+        for (i, (name, out)) in names.iter().zip(new).enumerate() {
             let Some(name) = name else { continue };
             let binding = match out {
+                Some(v) if i > 0 => Binding::Tensor(self.auxiliary(scope, name, *v)?),
                 Some(v) => Binding::Tensor(self.fresh(scope, name, *v)?),
                 None => Binding::None,
             };
@@ -174,12 +175,16 @@ impl<'t> Importer<'t> {
         Ok(())
     }
 
-    /// A new tensor for the value called `name`, checked against the trace.
-    fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
-        // PyTorch's fake kernels do not always agree with its real ones on the float type of an auxiliary result, such as
-        // the statistics of a norm. What follows in the trace relies on what was recorded.
+    /// A new tensor for a result behind the first. PyTorch's fake kernels do not always agree with its real ones on the
+    /// float type of such, the statistics of a norm for instance; what follows relies on what was recorded.
+    fn auxiliary(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
         let (want, _) = self.tensor_meta(scope, name)?;
         let v = if want.is_float() && self.b.dtype(v).is_float() { self.b.convert(v, want)? } else { v };
+        self.fresh(scope, name, v)
+    }
+
+    /// A new tensor for the value called `name`, checked against the trace.
+    fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
         let ty = self.b.ty(v)?;
         let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
         self.aliases.fresh(&self.b, v, layout)
