@@ -9,7 +9,6 @@ LLVM := /usr/lib/llvm-22
 export MLIR_SYS_220_PREFIX := $(LLVM)
 export TABLEGEN_220_PREFIX := $(LLVM)
 export LIBCLANG_PATH := $(LLVM)/lib
-export TORCHTPU_TEST_VENV := $(VENV)
 
 SOURCES := $(shell git ls-files 'crates/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu

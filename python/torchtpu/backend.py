@@ -39,10 +39,11 @@ class Options:
     """What ``torch.compile(..., options={...})`` takes.
 
     Attributes:
-        optimize: run our own optimizer before the plugin's.
+        optimize: run our own optimizer before the plugin's. There is none yet: the option has no effect.
         fallback: ``"cpu"`` runs ops that have no lowering on the host, ``"error"`` refuses them. The default is the
             environment's ``TORCHTPU_FALLBACK``, else ``"cpu"``.
-        numerics: ``"exact"``, ``"reassociate"`` or ``"fast"``: the class of rewrites that the optimizer may use.
+        numerics: ``"exact"``, ``"reassociate"`` or ``"fast"``: the class of rewrites that the optimizer may use;
+            no effect yet either.
         plugin: name or path of the PJRT plugin; the process's default if ``None``.
     """
 
