@@ -12,6 +12,7 @@ import logging
 import operator
 import os
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -176,7 +177,9 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         if options.fallback == "error" or error.node is None:
             raise
         return _with_fallbacks(gm, [error], options)
+    start = time.perf_counter()
     program.prepare()
+    log.info("graph of %d ops ready in %.3f s; %s", program.num_nodes, time.perf_counter() - start, _native.stats())
     resolve = _lazy_inputs(gm)
     constants = walked.constants
 
@@ -305,6 +308,7 @@ def _record_fallback(op: _HostOp) -> None:
         counts = _fallbacks.setdefault(op.op, Counter())
         counts[op.place] += 1
         first = counts[op.place] == 1
+    log.debug("%s (%s) runs on the host: %s", op.op, op.place, op.reason)
     if first:
         warnings.warn(
             f"{op.op} ({op.place}) runs on the host between compiled parts: {op.reason}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -410,7 +411,7 @@ print(stats["compiles"], stats["disk_hits"])
 
 
 def run_cached(folder) -> str:
-    env = {**__import__("os").environ, "TORCHTPU_CACHE_DIR": str(folder)}
+    env = {**os.environ, "TORCHTPU_CACHE_DIR": str(folder)}
     run = subprocess.run([sys.executable, "-c", CACHED], capture_output=True, text=True, env=env)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -424,6 +425,13 @@ def test_the_disk_cache_serves_a_second_process_and_survives_damage(tmp_path):
     entry.write_bytes(entry.read_bytes()[:-100])
     assert run_cached(folder) == "1 0"
     assert run_cached(folder) == "0 1"
+
+
+def test_torch_logs_show_compiles():
+    code = 'import torch; torch.compile(lambda x: x + 1, backend="torchtpu")(torch.ones(2))'
+    env = {**os.environ, "TORCH_LOGS": "+torchtpu"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert "graph of 1 ops ready" in run.stderr, run.stderr
 
 
 def test_dumps_can_be_replayed(tmp_path, monkeypatch):
