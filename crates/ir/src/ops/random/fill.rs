@@ -25,8 +25,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[ok("f32[500]{0..1}"), ok("bf16[200]{0,1}"), err("i64[3]{0..2}", "not implemented for 'Long'")],
     )
     .variants(&["bernoulli.out"]),
+    // `bernoulli_.float` and `bernoulli.float_out`, which share this entry, may leave `p` out.
     OpDef::new(
-        "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        "aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (p, to) = (c.scalar("p")?, c.dtype_of("self")?);
             if let Some(p) = p.known().map(Number::as_f64) {
