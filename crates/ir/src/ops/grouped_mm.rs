@@ -88,7 +88,11 @@ fn masked(b: &Builder, v: ValueId, mask: ValueId, dims: &[usize]) -> Result<Valu
 /// Row `i` of `x[n, k]` times the matrix of its group, whose dimension `over` is contracted; zero for a row of no
 /// group. In the accumulation type.
 fn rows_by_group(c: &Call<'_>, b: &Builder, x: ValueId, w: ValueId, over: usize, offs: ValueId) -> Result<ValueId> {
-    let products = contract(c, b, x, w, &[], &[(1, over)])?; // [n, groups, m]
+    let (n, t) = (b.shape(x)[0], b.shape(w));
+    let (groups, k, m) = (t[0], t[over], t[3 - over]);
+    // Groups and columns as one dimension: XLA's CPU multiplies 16-bit matrices only where each has one free dimension.
+    let flat = b.reshape(b.transpose(w, &[over, 0, 3 - over])?, &[k, groups * m])?;
+    let products = b.reshape(contract(c, b, x, flat, &[], &[(1, 0)])?, &[n, groups, m])?;
     let mask = membership(b, offs, b.shape(x)[0])?;
     b.reduce(masked(b, products, mask, &[0, 1])?, Reducer::Add, &[1])
 }
