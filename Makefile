@@ -38,8 +38,8 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also the long sweeps.
-	$(PYTHON) -m pytest -q tests/python -m long
+test-all: test ## Also ten minutes of damaged traces.
+	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 
 lint: setup-develop ## Format, clippy, ruff, mypy, stubs.
 	@scripts/lint.sh
@@ -52,9 +52,10 @@ test-rust: setup-develop
 
 test-python: setup-develop
 	@echo "==> Python tests"
-	@$(PYTHON) -m pytest -q tests/python -m 'not long'
+	@$(PYTHON) -m pytest -q tests/python
 
 bench: setup-develop ## Step times beside eager and inductor; compile and call overheads.
+	$(PYTHON) benches/overhead.py
 	$(PYTHON) benches/models.py
 
 docs: setup-develop ## Regenerate docs/ops.md.
