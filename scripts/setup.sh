@@ -33,7 +33,33 @@ system_packages() {
     [ ${#missing[@]} = 0 ] && return
     say "installing system packages (about 1.5 GB): ${missing[*]}"
     as_root apt-get update -qq
+    available libmlir-22-dev || llvm_source
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Whether apt has a version of a package to install.
+available() {
+    LC_ALL=C apt-cache policy "$1" | grep 'Candidate: [^(]' >/dev/null
+}
+
+# Debian 12 has LLVM 22 in its security archive, which a minimal system may not list; elsewhere LLVM's own archive has it.
+llvm_source() {
+    local id codename list=/etc/apt/sources.list.d/torchtpu-llvm-22.list key=/usr/share/keyrings/torchtpu-llvm.asc
+    id=$(. /etc/os-release && echo "$ID")
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    if [ "$id $codename" = "debian bookworm" ]; then
+        say "LLVM 22 is in Debian's security archive: adding it as $list"
+        echo "deb http://deb.debian.org/debian-security bookworm-security main" | as_root tee "$list" >/dev/null
+    else
+        say "this system's archives have no LLVM 22: adding apt.llvm.org as $list"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq ca-certificates curl >/dev/null
+        curl -fsS https://apt.llvm.org/llvm-snapshot.gpg.key | as_root tee "$key" >/dev/null ||
+            fail "cannot fetch LLVM's archive key; make libmlir-22-dev installable by hand and try again"
+        echo "deb [signed-by=$key] https://apt.llvm.org/$codename/ llvm-toolchain-$codename-22 main" |
+            as_root tee "$list" >/dev/null
+    fi
+    as_root apt-get update -qq
+    available libmlir-22-dev || fail "no archive of apt's has libmlir-22-dev for ${id:-this system} $codename; remove $list"
 }
 
 # Installs a requirements file once per content.
