@@ -16,11 +16,15 @@ as_root() {
 }
 
 rust() {
-    local wanted=1.95.0 found
-    command -v cargo >/dev/null || fail "no Rust toolchain; install one with: curl https://sh.rustup.rs -sSf | sh -s -- -y"
+    local wanted=1.95.0 found install="curl https://sh.rustup.rs -sSf | sh -s -- -y && . ~/.cargo/env"
+    if ! command -v cargo >/dev/null; then
+        [ ! -x ~/.cargo/bin/cargo ] || fail "the Rust toolchain is not in PATH; put it there with: . ~/.cargo/env"
+        fail "no Rust toolchain; install one with: $install"
+    fi
     found=$(rustc --version | cut -d' ' -f2)
-    [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -n1)" = "$wanted" ] ||
-        fail "Rust $found is too old, $wanted is needed; update with: rustup update stable"
+    [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -n1)" = "$wanted" ] && return
+    ! command -v rustup >/dev/null || fail "Rust $found is too old, $wanted is needed; update with: rustup update stable"
+    fail "Rust $found is too old, $wanted is needed; install a newer one with: $install"
 }
 
 system_packages() {
