@@ -84,6 +84,7 @@ python_packages() {
         .venv/bin/python -m pip install -q --disable-pip-version-check uv
     fi
     packages run
+    packages build
     packages plugin --require-hashes --no-deps
     if [ -z "${WITHOUT_LIBTPU:-}" ]; then
         [ -e .venv/.installed-libtpu ] || say "libtpu is Google's, under the Google Cloud Platform terms of service"
