@@ -29,9 +29,23 @@ pub(crate) struct Global {
     /// Say more: times of each step
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// Diagnostics as text for people or as JSON
+    /// Diagnostics as text for people or, as with `--format json`, a JSON object a line
     #[arg(long, global = true, value_enum, default_value_t = Diagnostics::Text)]
     pub(crate) diagnostics: Diagnostics,
+}
+
+impl Cli {
+    /// Whether what goes to standard error is asked for as data.
+    pub(crate) fn wants_json(&self) -> bool {
+        let format = match &self.command {
+            Command::Lower(args) => args.format == LowerFormat::Json,
+            Command::Run(args) => args.format == ReportFormat::Json,
+            Command::Ops(args) => args.format == OpsFormat::Json,
+            Command::Doctor(args) => args.format == ReportFormat::Json,
+            Command::Completions { .. } | Command::Man => false,
+        };
+        format || self.global.diagnostics == Diagnostics::Json
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,7 +70,7 @@ pub(crate) enum Command {
     /// List every aten overload that has a lowering
     Ops(Ops),
     /// Show plugins, versions, devices and caches, and what is missing
-    Doctor,
+    Doctor(Doctor),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -94,7 +108,7 @@ pub(crate) struct Lower {
     /// The stage to show
     #[arg(long, value_enum, default_value_t = Stage::Stablehlo)]
     pub(crate) stage: Stage,
-    /// Text, or the bytecode the plugin is given
+    /// How to write the program, and diagnostics
     #[arg(long, value_enum, default_value_t = LowerFormat::Text)]
     pub(crate) format: LowerFormat,
     /// The plugin whose optimizer `--stage hlo` shows: cpu, tpu or a path
@@ -117,8 +131,21 @@ pub(crate) enum Stage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LowerFormat {
+    /// As text
     Text,
+    /// As the bytecode the plugin is given
     Bytecode,
+    /// As text; diagnostics as JSON
+    Json,
+}
+
+/// For commands that only tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people
+    Text,
+    /// As JSON
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +164,9 @@ pub(crate) struct Run {
     /// Run N times and report the times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
+    /// How to tell results, times and diagnostics
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
     /// Write the results, named out.0, out.1, ...
     #[arg(short, long, value_name = "OUT.safetensors")]
     pub(crate) output: Option<PathBuf>,
@@ -154,6 +184,13 @@ pub(crate) enum OpsFormat {
     Text,
     Json,
     Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// How to tell what was found
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
 }
 
 fn dim(text: &str) -> Result<(String, i64), String> {

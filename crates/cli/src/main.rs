@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let printer = output::Printer::new(&cli.global);
+    let printer = output::Printer::new(&cli);
     let outcome = match cli.command {
         Command::Lower(args) => commands::lower::run(&args),
         Command::Run(args) => commands::run::run(&args, &printer),
         Command::Ops(args) => commands::ops::run(&args),
-        Command::Doctor => commands::doctor::run(),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Completions { shell } => commands::generate::completions(shell),
         Command::Man => commands::generate::man(),
     };

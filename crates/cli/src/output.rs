@@ -1,6 +1,7 @@
 //! What the tool says, and how it ends.
 
-use crate::args::{Diagnostics, Global, When};
+use crate::args::{Cli, When};
+use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -64,57 +65,71 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    pub(crate) fn new(global: &Global) -> Printer {
+    pub(crate) fn new(cli: &Cli) -> Printer {
+        let global = &cli.global;
         let color = match global.color {
             When::Always => true,
             When::Never => false,
             When::Auto => io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        let json = global.diagnostics == Diagnostics::Json;
-        Printer { color, quiet: global.quiet, verbose: global.verbose, json }
+        Printer { color, quiet: global.quiet, verbose: global.verbose, json: cli.wants_json() }
     }
 
     /// A line for people, unless they asked for quiet.
     pub(crate) fn say(&self, line: impl Display) {
-        if !self.quiet {
-            eprintln!("{line}");
+        match (self.quiet, self.json) {
+            (true, _) => {}
+            (false, true) => eprintln!("{}", data("info", "note", &line.to_string())),
+            (false, false) => eprintln!("{line}"),
         }
     }
 
     /// A line for people who asked for more.
     pub(crate) fn detail(&self, line: impl Display) {
-        if self.verbose && !self.quiet {
-            eprintln!("{line}");
+        if self.verbose {
+            self.say(line);
         }
     }
 
     /// Reports a failure and gives its exit status.
     pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
+        let text = match self.json {
+            true => Printer::as_data(failure).map(|d| d.to_string()),
+            false => self.as_text(failure),
+        };
+        if let Some(text) = text {
+            eprintln!("{text}");
+        }
         match failure {
             Failure::ClosedPipe => ExitCode::SUCCESS,
-            Failure::Rejected(error) => {
-                eprint!("{}", self.render(error));
-                ExitCode::from(1)
-            }
-            Failure::Tool(message) if self.json => {
-                eprintln!("{}", serde_json::json!({ "severity": "error", "message": message }));
-                ExitCode::from(2)
-            }
-            Failure::Tool(message) => {
-                eprintln!("error: {message}");
-                ExitCode::from(2)
-            }
+            Failure::Rejected(_) => ExitCode::from(1),
+            Failure::Tool(_) => ExitCode::from(2),
         }
     }
 
-    fn render(&self, error: &driver::Error) -> String {
-        match error {
-            driver::Error::Program(e) if self.json => format!("{}\n", ir::diag::to_json(e)),
-            driver::Error::Program(e) => format!("{}\n", ir::diag::render(e, self.color).trim_end()),
-            other if self.json => {
-                format!("{}\n", serde_json::json!({ "severity": "error", "message": other.to_string() }))
-            }
-            other => format!("error: {other}\n"),
+    fn as_text(&self, failure: &Failure) -> Option<String> {
+        match failure {
+            Failure::ClosedPipe => None,
+            Failure::Rejected(driver::Error::Program(e)) => Some(ir::diag::render(e, self.color).trim_end().to_owned()),
+            Failure::Rejected(error) => Some(format!("error: {error}")),
+            Failure::Tool(message) => Some(format!("error: {message}")),
         }
     }
+
+    fn as_data(failure: &Failure) -> Option<Value> {
+        let (kind, message) = match failure {
+            Failure::ClosedPipe => return None,
+            Failure::Rejected(driver::Error::Program(e)) => return Some(ir::diag::to_json(e)),
+            Failure::Rejected(error @ driver::Error::Compile(_)) => ("compile", error.to_string()),
+            Failure::Rejected(error @ driver::Error::Execute(_)) => ("execute", error.to_string()),
+            Failure::Rejected(error) => ("argument", error.to_string()),
+            Failure::Tool(message) => ("tool", message.clone()),
+        };
+        Some(data("error", kind, &message))
+    }
+}
+
+/// What has no place in the program, in the keys of [`ir::diag::to_json`].
+fn data(severity: &str, kind: &str, message: &str) -> Value {
+    json!({ "severity": severity, "kind": kind, "message": message })
 }

@@ -1,5 +1,6 @@
 //! `tputc` as a user runs it: what it prints, where, and how it ends.
 
+use insta::assert_snapshot;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -43,6 +44,24 @@ fn lower_prints_stablehlo_by_default_and_the_same_every_time() {
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
     assert!(stdout(&first).contains("stablehlo.dot_general"));
     assert_eq!(first.stdout, tputc(&["lower", path(&trace("mlp.json"))]).stdout);
+}
+
+#[test]
+fn hosts_with_packages_in_different_places_emit_the_same_bytes() {
+    let whole = std::fs::read_to_string(trace("mlp.json")).expect("the trace");
+    let printed_with_packages_in = |environment: &str| {
+        let project = tempfile::tempdir().expect("a folder");
+        let package = project.path().join(environment).join("net/model.py");
+        let installed = whole.replace("/home/user/generate.py", path(&package));
+        std::fs::write(project.path().join("trace.json"), installed).expect("written");
+        let args = ["lower", "--format", "bytecode", "trace.json"];
+        let output = command().current_dir(&project).args(args).output().expect("tputc starts");
+        assert!(stdout(&output).contains("\0net/model.py\0"), "{}", stderr(&output));
+        output.stdout
+    };
+    let first = printed_with_packages_in(".venv/lib/python3.11/site-packages");
+    assert_eq!(first, printed_with_packages_in("env/lib/python3.12/site-packages"));
+    assert_eq!(first, printed_with_packages_in("usr/lib/python3/dist-packages"));
 }
 
 #[test]
@@ -164,20 +183,73 @@ fn rejected_programs_end_with_one_and_broken_tools_with_two() {
     assert_eq!(tputc(&["lower", "--stage", "fast", "x.json"]).status.code(), Some(2));
 }
 
-#[test]
-fn an_op_without_a_lowering_is_named_with_its_line() {
+/// A trace in `folder` with an op that nobody has heard of.
+fn odd_trace(folder: &Path) -> PathBuf {
     let whole = std::fs::read_to_string(trace("mlp.json")).expect("the trace");
     let odd = whole.replacen("torch.ops.aten.relu_.default", "torch.ops.aten.no_such_op.default", 1);
     assert!(odd.contains("no_such_op"), "the trace has a relu to replace");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("odd.json");
+    let file = folder.join("odd.json");
     std::fs::write(&file, odd).expect("written");
-    let output = tputc(&["lower", path(&file)]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("no lowering for aten::no_such_op"), "{}", stderr(&output));
-    let output = tputc(&["--diagnostics", "json", "lower", path(&file)]);
-    let json: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
-    assert!(json["message"].as_str().is_some_and(|m| m.contains("no_such_op")), "{json}");
+    file
+}
+
+#[test]
+fn an_op_without_a_lowering_is_named_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = tputc(&["lower", path(&odd_trace(folder.path()))]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    assert_snapshot!(stderr(&output), @r"
+    error: not supported: aten.no_such_op.default: no lowering for aten::no_such_op
+      --> /home/user/generate.py:31, in forward
+       = help: `tputc ops` lists what is lowered; under torch.compile such an op can run on the host
+    ");
+}
+
+#[test]
+fn a_rejected_program_is_told_as_data_by_either_option() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let odd = odd_trace(folder.path());
+    let output = tputc(&["lower", "--format", "json", path(&odd)]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    assert_snapshot!(stderr(&output), @r#"{"file":"/home/user/generate.py","function":"forward","help":"`tputc ops` lists what is lowered; under torch.compile such an op can run on the host","kind":"unsupported","line":31,"message":"no lowering for aten::no_such_op","module":null,"op":"aten.no_such_op.default","severity":"error"}"#);
+    for args in [
+        &["--diagnostics", "json", "lower", path(&odd)][..],
+        &["lower", "--format", "bytecode", "--diagnostics", "json", path(&odd)],
+        &["run", "--format", "json", "--random", "0", path(&odd)],
+    ] {
+        let same = tputc(args);
+        assert_eq!((same.status.code(), stderr(&same)), (Some(1), stderr(&output)), "{args:?}");
+    }
+}
+
+#[test]
+fn other_failures_are_told_as_data_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.safetensors");
+    std::fs::write(&empty, safetensors::serialize(std::iter::empty::<(String, Nothing)>(), None).expect("bytes"))
+        .expect("written");
+    let missing = tputc(&["run", "--format", "json", path(&trace("views.json")), "--inputs", path(&empty)]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_snapshot!(stderr(&missing), @r#"{"kind":"argument","message":"input `x` is missing","severity":"error"}"#);
+    let no_file = tputc(&["lower", "--format", "json", "/no/such/file.json"]);
+    assert_eq!(no_file.status.code(), Some(2));
+    assert_snapshot!(stderr(&no_file), @r#"{"kind":"tool","message":"/no/such/file.json: No such file or directory (os error 2)","severity":"error"}"#);
+}
+
+#[test]
+fn json_leaves_the_program_as_text_and_tells_of_a_run_as_data() {
+    let args = ["lower", path(&trace("mlp.json")), "--format"].map(str::to_owned);
+    let lower = |format: &str| tputc(&[&args[0], &args[1], &args[2], format]);
+    assert_eq!(stdout(&lower("json")), stdout(&lower("text")));
+    let run = tputc(&["run", "--format", "json", "--random", "0", path(&trace("views.json"))]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert_snapshot!(stderr(&run), @r#"
+    {"kind":"note","message":"out.0: f32[4, 6]","severity":"info"}
+    {"kind":"note","message":"out.1: f32[12, 2]","severity":"info"}
+    {"kind":"note","message":"out.2: f32[3, 4]","severity":"info"}
+    {"kind":"note","message":"out.3: f32[3, 4]","severity":"info"}
+    "#);
+    assert_eq!(stderr(&tputc(&["run", "-q", "--format", "json", "--random", "0", path(&trace("views.json"))])), "");
 }
 
 #[test]
@@ -194,6 +266,13 @@ fn doctor_completions_and_the_manual() {
     let doctor = tputc(&["doctor"]);
     assert_eq!(doctor.status.code(), Some(0), "{}", stderr(&doctor));
     assert!(stdout(&doctor).contains("device 0") && stdout(&doctor).contains("executable cache: off"));
+    let json: serde_json::Value = serde_json::from_slice(&tputc(&["doctor", "--format", "json"]).stdout).expect("JSON");
+    assert!(json["plugin"]["devices"][0]["id"] == 0 && json["cache"].is_null(), "{json}");
+    let broken = command().env("TORCHTPU_PLUGIN", "/no/plugin.so").args(["doctor", "--format", "json"]).output();
+    let broken = broken.expect("tputc starts");
+    assert_eq!(broken.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&broken.stdout).expect("JSON");
+    assert!(json["plugin"]["error"].as_str().is_some_and(|e| e.contains("/no/plugin.so")), "{json}");
     assert!(stdout(&tputc(&["completions", "bash"])).contains("_tputc"));
     assert!(stdout(&tputc(&["man"])).contains("Exit status"));
 }

@@ -22,12 +22,13 @@ pub fn render(error: &Error, color: bool) -> String {
     render_with(error, source.as_deref(), color)
 }
 
-/// `error` as data: `kind` (`invalid`, `unsupported`, `internal`) and `message`; `op`, `help`, `file`, `line`,
-/// `function`, `module`, each null where unknown.
+/// `error` as data: `severity` (`error`), `kind` (`invalid`, `unsupported`, `internal`) and `message`; `op`, `help`,
+/// `file`, `line`, `function`, `module`, each null where unknown.
 pub fn to_json(error: &Error) -> Value {
     let loc = error.loc().cloned().unwrap_or_default();
     let known = |s: &str| if s.is_empty() { Value::Null } else { s.into() };
     json!({
+        "severity": "error",
         "kind": match error.kind() {
             ErrorKind::Invalid => "invalid",
             ErrorKind::Unsupported => "unsupported",
@@ -174,6 +175,6 @@ mod tests {
 
     #[test]
     fn as_data() {
-        assert_snapshot!(to_json(&mismatch()), @r#"{"file":"model.py","function":"forward","help":"transpose the second matrix","kind":"invalid","line":12,"message":"inner sizes differ: 2 and 3","module":"layers.0.mlp","op":"aten.addmm.default"}"#);
+        assert_snapshot!(to_json(&mismatch()), @r#"{"file":"model.py","function":"forward","help":"transpose the second matrix","kind":"invalid","line":12,"message":"inner sizes differ: 2 and 3","module":"layers.0.mlp","op":"aten.addmm.default","severity":"error"}"#);
     }
 }

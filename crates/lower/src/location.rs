@@ -6,8 +6,9 @@ use melior::ir::Location;
 
 /// What to cut off the front of source paths, so that the same program is written the same way on every host.
 ///
-/// The longest prefix that ends at a path separator wins. A path that none fits loses everything up to its package
-/// folder (`site-packages`, `dist-packages`), and any other absolute path everything but the file's name.
+/// A path loses everything up to its package folder (`site-packages`, `dist-packages`), wherever that stands: often below
+/// the current folder, in a virtual environment that is called differently elsewhere. Else the longest prefix that ends at
+/// a path separator wins, and any other absolute path loses everything but the file's name.
 #[derive(Clone, Debug, Default)]
 pub struct PathPrefixes(Vec<String>);
 
@@ -23,15 +24,12 @@ impl PathPrefixes {
 
     /// `path` relative to the project or its package.
     pub fn relative<'p>(&self, path: &'p str) -> &'p str {
+        if let Some(rest) = in_package(path) {
+            return rest;
+        }
         let below = |prefix: &String| path.strip_prefix(prefix.as_str())?.strip_prefix(['/', '\\']);
         if let Some(rest) = self.0.iter().find_map(below) {
             return rest;
-        }
-        for folder in ["site-packages", "dist-packages"] {
-            let after = |(i, _)| path[i + folder.len()..].strip_prefix(['/', '\\']);
-            if let Some(rest) = path.rmatch_indices(folder).find_map(after) {
-                return rest;
-            }
         }
         let absolute = path.starts_with(['/', '\\']) || path.get(1..3).is_some_and(|c| c == ":\\" || c == ":/");
         match path.rsplit(['/', '\\']).next() {
@@ -39,6 +37,16 @@ impl PathPrefixes {
             _ => path,
         }
     }
+}
+
+/// What stands behind the last package folder of `path`.
+fn in_package(path: &str) -> Option<&str> {
+    let starts = ["site-packages", "dist-packages"].into_iter().flat_map(|folder| {
+        let whole = move |&(i, _): &(usize, &str)| i == 0 || path[..i].ends_with(['/', '\\']);
+        path.rmatch_indices(folder).filter(whole).map(move |(i, _)| i + folder.len())
+    });
+    let rests = starts.filter_map(|start| path[start..].strip_prefix(['/', '\\']));
+    rests.min_by_key(|rest| rest.len())
 }
 
 impl<'c> Session<'c> {
@@ -73,6 +81,12 @@ mod tests {
             ("/home/media/net.py", "net.py"),
             ("/usr/lib/python3.11/site-packages/torch/nn/functional.py", "torch/nn/functional.py"),
             ("/usr/lib/python3/dist-packages/x.py", "x.py"),
+            ("/home/me/project/.venv/lib/python3.11/site-packages/timm/vit.py", "timm/vit.py"),
+            ("/home/me/site-packages/lib/dist-packages/x.py", "x.py"),
+            (".venv/lib/site-packages/x.py", "x.py"),
+            ("site-packages/x.py", "x.py"),
+            ("/home/me/my-site-packages/x.py", "my-site-packages/x.py"),
+            ("/home/me/site-packages-old/x.py", "site-packages-old/x.py"),
             ("C:\\lib\\site-packages\\timm\\vit.py", "timm\\vit.py"),
             ("/opt/x/run.py", "run.py"),
             ("C:\\run.py", "run.py"),

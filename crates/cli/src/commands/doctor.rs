@@ -1,55 +1,122 @@
 //! `tputc doctor`: what is there, and what is missing.
 
+use crate::args::{Doctor, ReportFormat};
 use crate::output::{Failure, Outcome, print};
 use driver::{DiskCache, Session};
+use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::PathBuf;
 
-pub(crate) fn run() -> Outcome {
-    let mut out = format!("tputc {}\n", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, "ops with a lowering: {}", ir::ops::names().len());
-    let cpu = cpu(&mut out);
-    tpu(&mut out);
-    cache(&mut out);
-    print(&out)?;
-    match cpu {
-        true => Ok(()),
-        false => Err(Failure::tool("the CPU plugin does not work; see above")),
+pub(crate) fn run(args: &Doctor) -> Outcome {
+    let found = Found::look();
+    print(&match args.format {
+        ReportFormat::Text => found.text(),
+        ReportFormat::Json => format!("{:#}\n", found.data()),
+    })?;
+    match found.plugin {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::tool("the default plugin does not work; see above")),
     }
 }
 
-/// The plugin everything runs on by default; it is loaded and asked.
-fn cpu(out: &mut String) -> bool {
-    let session = match Session::new(None, None) {
-        Ok(session) => session,
-        Err(error) => {
-            let _ = writeln!(out, "default plugin: {error}\n  install it with: pip install xla-cpu-pjrt==0.0.1");
-            return false;
+struct Found {
+    ops: usize,
+    /// The plugin everything runs on by default; it is loaded and asked.
+    plugin: Result<DefaultPlugin, String>,
+    /// Only looked for: loading libtpu takes the machine's lock on its TPUs.
+    libtpu: Option<PathBuf>,
+    cache: Option<Cache>,
+}
+
+struct DefaultPlugin {
+    path: PathBuf,
+    api_version: String,
+    platform: String,
+    /// Id and kind of each device.
+    devices: Vec<(i64, String)>,
+}
+
+struct Cache {
+    folder: PathBuf,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Found {
+    fn look() -> Found {
+        Found {
+            ops: ir::ops::names().len(),
+            plugin: Session::new(None, None).map(|s| DefaultPlugin::of(&s)).map_err(|e| e.to_string()),
+            libtpu: runtime::find_plugin(Some("tpu")).ok(),
+            cache: DiskCache::from_env().map(|c| Cache::of(&c)),
         }
-    };
-    let plugin = session.plugin();
-    let _ = writeln!(out, "default plugin: {}, PJRT C API {}", plugin.path().display(), plugin.api_version());
-    let _ = writeln!(out, "  platform: {}", session.client().platform_name());
-    for device in session.client().devices() {
-        let _ = writeln!(out, "  device {}: {}", device.id(), device.kind());
     }
-    true
+
+    fn text(&self) -> String {
+        let mut out = format!("tputc {}\nops with a lowering: {}\n", env!("CARGO_PKG_VERSION"), self.ops);
+        // Writing to a string does not fail.
+        let _ = match &self.plugin {
+            Ok(plugin) => write!(out, "{}", plugin.text()),
+            Err(error) => {
+                writeln!(out, "default plugin: {error}\n  install it with: pip install xla-cpu-pjrt==0.0.1")
+            }
+        };
+        let _ = match &self.libtpu {
+            Some(path) => writeln!(out, "TPU plugin: {}", path.display()),
+            None => writeln!(out, "TPU plugin: not installed (pip install libtpu, under Google's licence)"),
+        };
+        let _ = match &self.cache {
+            None => writeln!(out, "executable cache: off (TORCHTPU_CACHE_DIR is empty)"),
+            Some(Cache { folder, entries, bytes }) => {
+                let size = *bytes as f64 / (1u64 << 20) as f64;
+                writeln!(out, "executable cache: {}, {entries} entries, {size:.1} MiB", folder.display())
+            }
+        };
+        out
+    }
+
+    fn data(&self) -> Value {
+        let plugin = match &self.plugin {
+            Ok(plugin) => plugin.data(),
+            Err(error) => json!({ "error": error }),
+        };
+        let cache = |c: &Cache| json!({ "folder": c.folder, "entries": c.entries, "bytes": c.bytes });
+        json!({
+            "version": env!("CARGO_PKG_VERSION"), "ops": self.ops, "plugin": plugin, "libtpu": self.libtpu,
+            "cache": self.cache.as_ref().map(cache),
+        })
+    }
 }
 
-/// Only looked for: loading libtpu takes the machine's lock on its TPUs.
-fn tpu(out: &mut String) {
-    let _ = match runtime::find_plugin(Some("tpu")) {
-        Ok(path) => writeln!(out, "TPU plugin: {}", path.display()),
-        Err(_) => writeln!(out, "TPU plugin: not installed (pip install libtpu, under Google's licence)"),
-    };
-}
-
-fn cache(out: &mut String) {
-    let _ = match DiskCache::from_env() {
-        None => writeln!(out, "executable cache: off (TORCHTPU_CACHE_DIR is empty)"),
-        Some(cache) => {
-            let (entries, bytes) = cache.size();
-            let size = bytes as f64 / (1u64 << 20) as f64;
-            writeln!(out, "executable cache: {}, {entries} entries, {size:.1} MiB", cache.folder().display())
+impl DefaultPlugin {
+    fn of(session: &Session) -> DefaultPlugin {
+        let (plugin, client) = (session.plugin(), session.client());
+        DefaultPlugin {
+            path: plugin.path().to_owned(),
+            api_version: plugin.api_version().to_string(),
+            platform: client.platform_name().to_owned(),
+            devices: client.devices().iter().map(|d| (d.id().into(), d.kind().to_owned())).collect(),
         }
-    };
+    }
+
+    fn text(&self) -> String {
+        let mut out = format!("default plugin: {}, PJRT C API {}\n", self.path.display(), self.api_version);
+        let _ = writeln!(out, "  platform: {}", self.platform);
+        for (id, kind) in &self.devices {
+            let _ = writeln!(out, "  device {id}: {kind}");
+        }
+        out
+    }
+
+    fn data(&self) -> Value {
+        let devices: Vec<Value> = self.devices.iter().map(|(id, kind)| json!({ "id": id, "kind": kind })).collect();
+        json!({ "path": self.path, "api_version": self.api_version, "platform": self.platform, "devices": devices })
+    }
+}
+
+impl Cache {
+    fn of(cache: &DiskCache) -> Cache {
+        let (entries, bytes) = cache.size();
+        Cache { folder: cache.folder().to_owned(), entries, bytes }
+    }
 }

@@ -17,7 +17,9 @@ pub(crate) fn run(args: &Lower) -> Outcome {
     }
     let program = inputs::program(&args.source)?;
     let bytes = match args.format {
-        LowerFormat::Text => program.text(stage, &inputs::dims(&args.source), session.as_ref())?.into_bytes(),
+        LowerFormat::Text | LowerFormat::Json => {
+            program.text(stage, &inputs::dims(&args.source), session.as_ref())?.into_bytes()
+        }
         LowerFormat::Bytecode => bytecode(&program, stage, &args.source)?,
     };
     write(args.output.as_deref(), &bytes)
@@ -42,7 +44,7 @@ fn mlir(args: &Lower, session: Option<&Session>) -> Outcome {
             let text = session.optimized_text(&program)?;
             write(args.output.as_deref(), text.as_bytes())
         }
-        (Stage::Stablehlo, _) if args.format == LowerFormat::Text => write(args.output.as_deref(), &program),
+        (Stage::Stablehlo, _) if args.format != LowerFormat::Bytecode => write(args.output.as_deref(), &program),
         _ => Err(Failure::tool("a .mlir file can only be shown as it is, or with --stage hlo")),
     }
 }
