@@ -1,6 +1,6 @@
 """The Rust core. See crates/py."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __version__: str
@@ -15,6 +15,7 @@ class Program:
         precision: str = "highest",
         default_dtype: str = "f32",
         dump: str | None = None,
+        on_compile: Callable[[dict[str, Any]], object] | None = None,
     ) -> Program: ...
     @property
     def num_nodes(self) -> int: ...

@@ -156,16 +156,22 @@ def _boxed(call: Compiled) -> Compiled:
 def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Compiled:
     if not any(node.op == "call_function" for node in gm.graph.nodes) and not _lifts(gm):
         return _boxed(lambda args: gm.forward(*args))
+    start = time.perf_counter()
     try:
         walked = walk(gm, static)
     except UnsupportedValue as error:
         raise UnsupportedOp(f"the graph cannot be traced: {error}") from None
+    trace = walked.to_bytes()
+    graph = walked.program["graph_module"]["graph"]
+    inputs, ops, seconds = len(graph["inputs"]), len(graph["nodes"]), time.perf_counter() - start
+    log.debug("graph of %d ops, %d inputs: %d bytes of trace in %.3f s", ops, inputs, len(trace), seconds)
     program = _native.Program(
-        walked.to_bytes(),
+        trace,
         plugin=_plugins.current(options.plugin),
         precision=precision(),
         default_dtype="f64" if torch.get_default_dtype() == torch.float64 else "f32",
         dump=os.environ.get("TORCHTPU_DUMP") or None,
+        on_compile=functools.partial(_log_compile, ops),
     )
     if unsupported := program.unsupported():
         if options.fallback == "error":
@@ -177,9 +183,7 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         if options.fallback == "error" or error.node is None:
             raise
         return _with_fallbacks(gm, [error], options)
-    start = time.perf_counter()
     program.prepare()
-    log.info("graph of %d ops ready in %.3f s; %s", program.num_nodes, time.perf_counter() - start, _native.stats())
     resolve = _lazy_inputs(gm)
     constants = walked.constants
 
@@ -192,6 +196,16 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         return outputs
 
     return _boxed(call)
+
+
+def _log_compile(traced: int, report: dict[str, Any]) -> None:
+    """Says what became of a graph of ``traced`` aten ops: at once, or when the first call brings its sizes."""
+    log.info("graph of %d ops %s in %.3f s", traced, report["origin"], report["lowering"] + report["plugin"])
+    log.debug(
+        "sizes %(sizes)s: %(core_ops)d core ops, %(inputs)d inputs, %(outputs)d outputs, %(bytes)d bytes of StableHLO; "
+        "lowered in %(lowering).3f s, plugin %(plugin).3f s",
+        report,
+    )
 
 
 def _hints(gm: fx.GraphModule) -> dict[str, int]:
@@ -247,6 +261,8 @@ def _with_fallbacks(
 ) -> Compiled:
     """Cuts ``gm`` at the ops that have no lowering and runs those on the host."""
     reasons = {u.node: _host_op(u) for u in unsupported if u.node}
+    for reason in reasons.values():
+        log.info("cut at %s (%s), which will run on the host: %s", reason.op, reason.place, reason.reason)
     parts: dict[fx.Node, int] = {}
     on_host: dict[int, list[_HostOp]] = {}
     part, previously = 0, False
@@ -331,8 +347,9 @@ def stats() -> dict[str, Any]:
     """Counts since the process started.
 
     Returns:
-        ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` as a
-        float, and ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host.
+        ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
+        ``execute_seconds`` (what the plugin took for them) as floats, and ``fallbacks`` as
+        ``{op: {"file:line": times}}``, empty if nothing ran on the host.
     """
     with _fallbacks_lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}

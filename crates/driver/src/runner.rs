@@ -4,8 +4,11 @@ use crate::error::Result;
 use crate::host::{Argument, Value};
 use crate::program::{DimValues, Program};
 use crate::session::Session;
-use crate::variant::{SeedSource, Variant};
+use crate::variant::{CompileReport, SeedSource, Variant};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Is told of every compile of a runner.
+pub type Observer = Box<dyn Fn(&CompileReport) + Send + Sync>;
 
 /// Runs a program on a session's device.
 pub struct Runner {
@@ -14,12 +17,19 @@ pub struct Runner {
     variants: RwLock<Vec<Arc<Variant>>>,
     /// Held while compiling, so that two threads do not compile the same.
     compiling: Mutex<()>,
+    observer: Option<Observer>,
 }
 
 impl Runner {
     /// Nothing is compiled before it is needed.
     pub fn new(program: Arc<Program>, session: Arc<Session>) -> Runner {
-        Runner { program, session, variants: RwLock::default(), compiling: Mutex::new(()) }
+        Runner { program, session, variants: RwLock::default(), compiling: Mutex::new(()), observer: None }
+    }
+
+    /// Has `observer` told of every compile, after it and outside of our locks.
+    #[must_use]
+    pub fn observed(self, observer: Observer) -> Runner {
+        Runner { observer: Some(observer), ..self }
     }
 
     /// The program.
@@ -51,20 +61,24 @@ impl Runner {
     pub fn run(&self, arguments: &[Argument], seed: SeedSource<'_>) -> Result<Vec<Value>> {
         let dims = if self.program.is_symbolic() { self.program.bind(arguments)? } else { DimValues::new() };
         let variant = self.variant(&dims)?;
-        self.session.count_execution();
-        variant.run(arguments, &dims, seed)
+        variant.run(&self.session, arguments, &dims, seed)
     }
 
     fn variant(&self, dims: &DimValues) -> Result<Arc<Variant>> {
         if let Some(known) = self.known(dims) {
             return Ok(known);
         }
-        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.known(dims) {
             return Ok(known);
         }
-        let variant = Arc::new(Variant::compile(&self.program, &self.session, dims)?);
+        let (variant, report) = Variant::compile(&self.program, &self.session, dims)?;
+        let variant = Arc::new(variant);
         self.variants.write().unwrap_or_else(PoisonError::into_inner).push(variant.clone());
+        drop(one_at_a_time);
+        if let Some(observer) = &self.observer {
+            observer(&report);
+        }
         Ok(variant)
     }
 

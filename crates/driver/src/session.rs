@@ -25,6 +25,18 @@ struct Counters {
     memory_hits: AtomicU64,
     disk_hits: AtomicU64,
     executions: AtomicU64,
+    execute_nanos: AtomicU64,
+}
+
+/// Where an executable came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The plugin compiled it.
+    Compiled,
+    /// This process had it.
+    Memory,
+    /// It was on disk.
+    Disk,
 }
 
 /// What a session did so far.
@@ -38,8 +50,10 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Programs found compiled on disk.
     pub disk_hits: u64,
-    /// Executions started.
+    /// Executions that ended well.
     pub executions: u64,
+    /// Time the plugin had for them, from handing over the arguments until the results were ready.
+    pub execute_time: Duration,
 }
 
 impl Session {
@@ -75,10 +89,12 @@ impl Session {
             cache_hits: read(&self.counters.memory_hits),
             disk_hits: read(&self.counters.disk_hits),
             executions: read(&self.counters.executions),
+            execute_time: Duration::from_nanos(read(&self.counters.execute_nanos)),
         }
     }
-    pub(crate) fn count_execution(&self) {
+    pub(crate) fn count_execution(&self, time: Duration) {
         self.counters.executions.fetch_add(1, Ordering::Relaxed);
+        self.counters.execute_nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// The executable for a program: from memory, from disk, or compiled now.
@@ -93,23 +109,23 @@ impl Session {
         canonical: &[u8],
         located: impl FnOnce() -> Result<Vec<u8>>,
         signature: Signature,
-    ) -> Result<Arc<Executable>> {
+    ) -> Result<(Arc<Executable>, Origin)> {
         let device = self.client.device(0).map_err(Error::Plugin)?;
         let options = compile_options(&device);
         let key = self.key(canonical, &options);
         if let Some(found) = self.in_memory(&key) {
             self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(found);
+            return Ok((found, Origin::Memory));
         }
-        let executable = match self.on_disk(&key, &signature) {
-            Some(found) => found,
-            None => self.compile(&key, &located()?, &options, signature)?,
+        let (executable, origin) = match self.on_disk(&key, &signature) {
+            Some(found) => (found, Origin::Disk),
+            None => (self.compile(&key, &located()?, &options, signature)?, Origin::Compiled),
         };
         let executable = Arc::new(executable);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.retain(|_, e| e.strong_count() > 0);
         memory.insert(key, Arc::downgrade(&executable));
-        Ok(executable)
+        Ok((executable, origin))
     }
 
     /// What the plugin's optimizer makes of a StableHLO program (text or bytecode), as HLO text.

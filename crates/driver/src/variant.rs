@@ -4,7 +4,7 @@ use crate::dump::Dump;
 use crate::error::{Error, Result};
 use crate::host::{self, Argument, HostTensor, OutputTensor, Strides, Value};
 use crate::program::{DimValues, Program};
-use crate::session::{Session, hlo_text};
+use crate::session::{Origin, Session, hlo_text};
 use ir::import::{Imported, InputMeta, InputValue, OutputMeta, OutputTensor as ResultTensor};
 use ir::ops::Scalar;
 use ir::symbol::Expr;
@@ -13,9 +13,31 @@ use runtime::{Buffer, Device, Executable, ExecuteOptions, Signature};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
 
 /// Gives key and counter for a program that draws random numbers.
 pub type SeedSource<'a> = &'a mut dyn FnMut() -> Result<[u64; 2]>;
+
+/// What making a program ready for some sizes took, for logs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompileReport {
+    /// The values of the symbols that the executable is good for.
+    pub sizes: BTreeMap<Arc<str>, i64>,
+    /// Number of core ops that the plugin got.
+    pub core_ops: usize,
+    /// Number of arguments that the executable takes.
+    pub inputs: usize,
+    /// Number of results that it gives.
+    pub outputs: usize,
+    /// Size of its StableHLO as bytecode, without locations.
+    pub bytes: usize,
+    /// Where the executable came from.
+    pub origin: Origin,
+    /// From the trace to StableHLO.
+    pub lowering: Duration,
+    /// From there to an executable: compiled, loaded from disk, or looked up.
+    pub plugin: Duration,
+}
 
 /// An executable and its calling convention.
 pub(crate) struct Variant {
@@ -78,7 +100,8 @@ struct Alias {
 
 impl Variant {
     /// Compiles `program` for `dims`.
-    pub(crate) fn compile(program: &Program, session: &Session, dims: &DimValues) -> Result<Variant> {
+    pub(crate) fn compile(program: &Program, session: &Session, dims: &DimValues) -> Result<(Variant, CompileReport)> {
+        let start = Instant::now();
         let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
         let arguments = argument_of(&metas, graph.inputs.len());
         let (results, kept) = plan(&graph, &results, &arguments)?;
@@ -90,8 +113,10 @@ impl Variant {
         let signature =
             Signature { inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(), donated: donated.collect() };
         let canonical = program.lower(&graph, false)?.into_bytecode();
+        let lowering = start.elapsed();
         let located = || Ok(program.lower(&graph, true)?.into_bytecode());
-        let executable = session.executable(&canonical, located, signature)?;
+        let (executable, origin) = session.executable(&canonical, located, signature)?;
+        let plugin = start.elapsed() - lowering;
         if let Some(root) = &program.options().dump {
             let dump = Dump::new(root, &graph.name, &canonical)?;
             dump.write("trace.json", program.source())?;
@@ -101,7 +126,17 @@ impl Variant {
         }
         let device = session.client().device(0).map_err(Error::Plugin)?;
         let aliases = Mutex::new(inputs.iter().map(|_| None).collect());
-        Ok(Variant { consulted, executable, device, inputs, outputs, results, aliases })
+        let report = CompileReport {
+            sizes: consulted.clone(),
+            core_ops: graph.nodes().len() - inputs.len(),
+            inputs: inputs.len(),
+            outputs: graph.outputs.len(),
+            bytes: canonical.len(),
+            origin,
+            lowering,
+            plugin,
+        };
+        Ok((Variant { consulted, executable, device, inputs, outputs, results, aliases }, report))
     }
 
     /// Whether it was compiled for these sizes, as far as they matter to it.
@@ -110,10 +145,18 @@ impl Variant {
     }
 
     /// Runs it. Returns when the results are ready and the arguments free.
-    pub(crate) fn run(&self, arguments: &[Argument], dims: &DimValues, seed: SeedSource<'_>) -> Result<Vec<Value>> {
+    pub(crate) fn run(
+        &self,
+        session: &Session,
+        arguments: &[Argument],
+        dims: &DimValues,
+        seed: SeedSource<'_>,
+    ) -> Result<Vec<Value>> {
         let buffers = self.buffers(arguments, dims, seed)?;
+        let start = Instant::now();
         let execution = self.executable.execute(&buffers, &ExecuteOptions::default()).map_err(Error::Execute)?;
         execution.done.wait().map_err(Error::Execute)?;
+        session.count_execution(start.elapsed());
         let mut tensors = vec![];
         for (buffer, output) in execution.outputs.into_iter().zip(&self.outputs) {
             tensors.push(self.take(buffer, output, arguments)?);

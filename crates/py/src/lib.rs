@@ -4,7 +4,7 @@ mod dlpack;
 mod errors;
 
 use dlpack::Exchange;
-use driver::{DiskCache, Options, Program as Traced, Runner, Session, Stage, Value};
+use driver::{CompileReport, DiskCache, Observer, Options, Origin, Program as Traced, Runner, Session, Stage, Value};
 use errors::raise;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -46,19 +46,26 @@ struct Unsupported {
 #[pymethods]
 impl Program {
     #[new]
-    #[pyo3(signature = (trace, *, plugin, precision = "highest", default_dtype = "f32", dump = None))]
+    #[pyo3(signature = (trace, *, plugin, precision = "highest", default_dtype = "f32", dump = None, on_compile = None))]
     fn new(
         trace: &[u8],
         plugin: String,
         precision: &str,
         default_dtype: &str,
         dump: Option<PathBuf>,
+        on_compile: Option<Py<PyAny>>,
     ) -> PyResult<Program> {
         let default_dtype = default_dtype.parse().map_err(PyValueError::new_err)?;
         let precision = errors::precision(precision)?;
         let options = Options { precision, default_dtype: Some(default_dtype), dump };
         let program = Arc::new(Traced::from_bytes(trace.to_vec(), options).map_err(raise)?);
-        Ok(Program { runner: Runner::new(program, session(plugin)?) })
+        let runner = Runner::new(program, session(plugin)?);
+        Ok(Program {
+            runner: match on_compile {
+                Some(callable) => runner.observed(observer(callable)),
+                None => runner,
+            },
+        })
     }
 
     /// Number of traced ops.
@@ -120,6 +127,37 @@ impl Program {
     }
 }
 
+/// Hands reports of compiles to a Python callable, as a dictionary. What it raises is reported, and stops nothing.
+fn observer(callable: Py<PyAny>) -> Observer {
+    Box::new(move |report| {
+        Python::attach(|py| {
+            let told = report_dict(py, report).and_then(|dict| callable.call1(py, (dict,)));
+            if let Err(error) = told {
+                error.write_unraisable(py, None);
+            }
+        });
+    })
+}
+
+fn report_dict<'py>(py: Python<'py>, report: &CompileReport) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let sizes: BTreeMap<&str, i64> = report.sizes.iter().map(|(name, size)| (&**name, *size)).collect();
+    let origin = match report.origin {
+        Origin::Compiled => "compiled",
+        Origin::Memory => "found in memory",
+        Origin::Disk => "found on disk",
+    };
+    dict.set_item("sizes", sizes)?;
+    dict.set_item("core_ops", report.core_ops)?;
+    dict.set_item("inputs", report.inputs)?;
+    dict.set_item("outputs", report.outputs)?;
+    dict.set_item("bytes", report.bytes)?;
+    dict.set_item("origin", origin)?;
+    dict.set_item("lowering", report.lowering.as_secs_f64())?;
+    dict.set_item("plugin", report.plugin.as_secs_f64())?;
+    Ok(dict)
+}
+
 /// Key and counter for one execution, from PyTorch's default generator: `torch.manual_seed` reproduces them.
 fn draw_seed() -> driver::Result<[u64; 2]> {
     let draw = |py: Python<'_>| py.import("torchtpu.backend")?.getattr("draw_seed")?.call0()?.extract::<u64>();
@@ -144,6 +182,7 @@ fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts.set_item("cache_hits", sum(|s| s.cache_hits))?;
     counts.set_item("disk_hits", sum(|s| s.disk_hits))?;
     counts.set_item("executions", sum(|s| s.executions))?;
+    counts.set_item("execute_seconds", all.iter().map(|s| s.execute_time.as_secs_f64()).sum::<f64>())?;
     counts.set_item("compile_seconds", all.iter().map(|s| s.compile_time.as_secs_f64()).sum::<f64>())?;
     Ok(counts)
 }
