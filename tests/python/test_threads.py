@@ -1,0 +1,98 @@
+"""Several threads compile and train at once: what each computes is what it computes alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import torch
+
+# In a process of its own, without a cache on disk: the threads must compile, not look up what an earlier run compiled.
+TRAIN = """
+import copy, threading
+import torch, torchtpu
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 1)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return self.out(x + F.scaled_dot_product_attention(q, k, v, is_causal=True)).mean(1)
+
+
+torch.manual_seed(0)
+CNN = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 1))
+TASKS = [
+    (nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Linear(16, 1)), torch.randn(8, 6)),
+    (CNN, torch.randn(4, 3, 8, 8)),
+    (Attention(), torch.randint(11, (4, 5))),
+    (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), torch.randn(4, 7, 8)),
+]
+
+
+def train(model, x):
+    model = copy.deepcopy(model)
+    step = torch.compile(model, backend="torchtpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = (step(x) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses + list(model.state_dict().values())
+
+
+def worker(place):
+    start.wait()
+    results[place] = train(*TASKS[place])
+
+
+results, start = [None] * len(TASKS), threading.Barrier(len(TASKS))
+threads = [threading.Thread(target=worker, args=(i,)) for i in range(len(TASKS))]
+[t.start() for t in threads], [t.join() for t in threads]
+assert None not in results, "a thread failed"
+assert torchtpu.stats()["compiles"] >= 2 * len(TASKS) and not torchtpu.stats()["fallbacks"], torchtpu.stats()
+torch._dynamo.reset()
+for together, task in zip(results, TASKS):
+    alone = train(*task)
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    assert alone[4] < alone[0], "nothing was learnt"
+print("equal")
+"""
+
+
+def test_four_threads_train_four_models():
+    env = {**os.environ, "TORCHTPU_CACHE_DIR": ""}
+    run = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, env=env, timeout=600)
+    assert run.stdout == "equal\n", run.stderr
+
+
+def test_threads_share_one_compiled_function():
+    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4)).eval()
+    step = torch.compile(model, backend="torchtpu")
+    inputs = [torch.randn(32, 16) for _ in range(4)]
+    done: list[bool] = []
+
+    def worker(place: int) -> None:
+        with torch.no_grad():
+            expected = model(inputs[place])
+            done.append(all(torch.allclose(step(inputs[place]), expected, atol=1e-5) for _ in range(50)))
+
+    threads = [threading.Thread(target=worker, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == [True] * 4
