@@ -18,8 +18,8 @@ STEPS = 12
 def build() -> GPT2LMHeadModel:
     torch.manual_seed(0)
     config = GPT2Config(
-        n_layer=4, n_head=8, n_embd=256, n_positions=128, vocab_size=4096, attn_pdrop=0.0, embd_pdrop=0.0,
-        resid_pdrop=0.0, use_cache=False,
+        n_layer=4, n_head=8, n_embd=256, n_positions=128, vocab_size=4096, bos_token_id=0, eos_token_id=0,
+        attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0, use_cache=False,
     )  # fmt: skip
     model = GPT2LMHeadModel(config)
     model.loss_type = "ForCausalLM"  # what the class defaults to, with a warning that breaks the graph
