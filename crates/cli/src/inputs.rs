@@ -3,6 +3,7 @@
 use crate::args::{Precision, Source};
 use crate::output::{Failure, Outcome};
 use driver::{Argument, DimValues, HostTensor, Options, OutputTensor, Program, Value};
+use ir::ops::sample::data::SplitMix;
 use ir::{DType, TensorType};
 use runtime::{AlignedBytes, HostMemory};
 use safetensors::tensor::{Dtype, SafeTensors, View};
@@ -68,7 +69,7 @@ impl Tensors {
         let mut random = SplitMix(seed);
         let mut tensors = BTreeMap::new();
         for (name, ty) in program.user_tensors(dims)? {
-            let data: Vec<u8> = (0..ty.numel()).flat_map(|_| random.element(ty.dtype)).collect();
+            let data: Vec<u8> = (0..ty.numel()).flat_map(|_| random_element(&mut random, ty.dtype)).collect();
             let data = AlignedBytes::copy_of(&data).map_err(Failure::tool)?;
             tensors.insert(name, (ty, Arc::new(data)));
         }
@@ -107,27 +108,13 @@ impl Tensors {
     }
 }
 
-/// A small generator, the same on every host.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn element(&mut self, dtype: DType) -> Vec<u8> {
-        let bits = self.next();
-        let number = match dtype {
-            DType::Bool => ir::Number::Bool(bits & 1 == 1),
-            d if d.is_int() => ir::Number::Int((bits % 8) as i64),
-            _ => ir::Number::Float((bits >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0),
-        };
-        number.to_bytes(dtype)
-    }
+fn random_element(random: &mut SplitMix, dtype: DType) -> Vec<u8> {
+    let number = match dtype {
+        DType::Bool => ir::Number::Bool(random.bits() & 1 == 1),
+        d if d.is_int() => ir::Number::Int((random.bits() % 8) as i64),
+        _ => ir::Number::Float(random.unit() * 2.0 - 1.0),
+    };
+    number.to_bytes(dtype)
 }
 
 /// A dense tensor to be written.

@@ -55,7 +55,7 @@ fn number(t: &SampleTensor, i: usize, random: &mut SplitMix, special: bool) -> N
     match &t.values {
         Values::Listed(list) => list[i % list.len()],
         Values::Range(low, high) => between(*low, *high, dtype, random),
-        Values::Any if dtype == DType::Bool => Number::Bool(random.next() & 1 == 1),
+        Values::Any if dtype == DType::Bool => Number::Bool(random.bits() & 1 == 1),
         Values::Any if dtype.is_unsigned() => between(0.0, 16.0, dtype, random),
         Values::Any if dtype.is_int() => between(-8.0, 8.0, dtype, random),
         // A complex zero or infinity is an argument about conventions.
@@ -65,9 +65,9 @@ fn number(t: &SampleTensor, i: usize, random: &mut SplitMix, special: bool) -> N
 }
 
 fn ordinary(dtype: DType, random: &mut SplitMix, special: bool) -> Number {
-    match random.next() % 16 {
+    match random.bits() % 16 {
         0 => Number::Float(0.0),
-        1..=4 if special => Number::Float(SPECIAL[(random.next() % 6) as usize]),
+        1..=4 if special => Number::Float(SPECIAL[(random.bits() % 6) as usize]),
         _ => between(-3.0, 3.0, dtype, random),
     }
 }
@@ -81,11 +81,12 @@ fn between(low: f64, high: f64, dtype: DType, random: &mut SplitMix) -> Number {
     }
 }
 
-/// Steele, Lea and Flood's SplitMix64.
-struct SplitMix(u64);
+/// Steele, Lea and Flood's SplitMix64: a small generator, the same on every host. Holds the seed.
+pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    /// The next 64 random bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,8 +95,8 @@ impl SplitMix {
     }
 
     /// In 0..1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
