@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use ir::{DType, Shape, TensorType};
 use runtime::{ElementType, HostMemory, SharedMemory};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Steps in elements, one per dimension.
 pub type Strides = SmallVec<[usize; 6]>;
@@ -135,7 +134,7 @@ fn dense(bytes: &[u8], dtype: DType, shape: &[usize], strides: &[usize]) -> Vec<
 }
 
 /// The plugin's name for an element type.
-pub(crate) fn element_type(dtype: DType) -> ElementType {
+fn element_type(dtype: DType) -> ElementType {
     match dtype {
         DType::Bool => ElementType::Pred,
         DType::I8 => ElementType::S8,
@@ -158,9 +157,9 @@ pub(crate) fn element_type(dtype: DType) -> ElementType {
 }
 
 /// The plugin's form of a tensor type.
-pub(crate) fn runtime_type(ty: &TensorType) -> Arc<runtime::TensorType> {
+pub fn runtime_type(ty: &TensorType) -> runtime::TensorType {
     let dims: Vec<i64> = ty.shape.iter().map(|&d| d as i64).collect();
-    Arc::new(runtime::TensorType::new(element_type(ty.dtype), dims))
+    runtime::TensorType::new(element_type(ty.dtype), dims)
 }
 
 /// Copies dense row-major `source` into the caller's tensor.

@@ -16,7 +16,7 @@ mod variant;
 
 pub use cache::{DEFAULT_LIMIT, DiskCache};
 pub use error::{Error, Result};
-pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, span_in_bytes};
+pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, runtime_type, span_in_bytes};
 pub use program::{DimValues, Options, Program, Stage, Unsupported};
 pub use runner::{Observer, Runner};
 pub use session::{Origin, Session, Stats};

@@ -372,7 +372,7 @@ fn inputs(graph: &Graph, arguments: &[Option<usize>]) -> Result<Vec<Input>> {
             (_, None) => return Err(ir::Error::internal(format!("nothing feeds input `{}`", input.name)).into()),
         };
         let ty = graph.tensor_type(input.value).ok_or_else(|| ir::Error::internal("an input is a tuple"))?.clone();
-        let device_ty = host::runtime_type(&ty);
+        let device_ty = Arc::new(host::runtime_type(&ty));
         inputs.push(Input { name: input.name.clone(), source, ty, device_ty, donated: donated(i) });
     }
     Ok(inputs)

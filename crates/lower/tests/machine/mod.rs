@@ -2,12 +2,12 @@
 #![allow(dead_code, unreachable_pub)] // each test file has its own copy and uses its own part
 #![allow(clippy::unwrap_used)]
 
-use ir::{DType, Graph, Literal, TensorType, Type};
-use runtime::{
-    Buffer, Client, CompileOptions, Device, ElementType, Executable, ExecuteOptions, FlagValue, Plugin, Signature,
-};
-use std::path::{Path, PathBuf};
+use ir::{Graph, Literal, TensorType, Type};
+use runtime::{Buffer, Client, CompileOptions, Device, Executable, ExecuteOptions, FlagValue, Plugin, Signature};
 use torchtpu_lower::{LowerOptions, Module, XLA_FLAGS, lower};
+
+#[path = "../../../runtime/tests/common/plugin.rs"]
+mod plugin;
 
 pub struct Machine {
     client: Client,
@@ -16,7 +16,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new() -> Machine {
-        let plugin = Plugin::load(plugin_path()).unwrap();
+        let plugin = Plugin::load(plugin::path()).unwrap();
         let client = Client::new(plugin, &[("cpu_device_count", runtime::Value::I64(1))]).unwrap();
         let device = client.device(0).unwrap();
         Machine { client, device }
@@ -28,7 +28,7 @@ impl Machine {
     }
 
     pub fn compile_module(&self, graph: &Graph, module: &Module) -> runtime::Result<Executable> {
-        let inputs = graph.input_types().map(|t| plugin_type(tensor(t)));
+        let inputs = graph.input_types().map(|t| driver::runtime_type(tensor(t)));
         let signature = Signature::new(inputs).donating(module.donated().iter().copied());
         self.client.compile(module.bytecode(), &self.options(), Some(signature))
     }
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     pub fn upload(&self, x: &Literal) -> Buffer {
-        Buffer::from_host(&self.device, &x.dense_bytes(), plugin_type(&x.ty)).unwrap()
+        Buffer::from_host(&self.device, &x.dense_bytes(), driver::runtime_type(&x.ty)).unwrap()
     }
 
     /// The outputs of `graph`, or what the plugin says against it.
@@ -63,38 +63,4 @@ pub fn download(buffer: &Buffer, ty: &TensorType) -> Result<Literal, String> {
 
 fn tensor(ty: &Type) -> &TensorType {
     ty.tensor().unwrap()
-}
-
-fn plugin_type(ty: &TensorType) -> runtime::TensorType {
-    let element = match ty.dtype {
-        DType::Bool => ElementType::Pred,
-        DType::I8 => ElementType::S8,
-        DType::I16 => ElementType::S16,
-        DType::I32 => ElementType::S32,
-        DType::I64 => ElementType::S64,
-        DType::U8 => ElementType::U8,
-        DType::U16 => ElementType::U16,
-        DType::U32 => ElementType::U32,
-        DType::U64 => ElementType::U64,
-        DType::F8E4M3FN => ElementType::F8E4M3Fn,
-        DType::F8E5M2 => ElementType::F8E5M2,
-        DType::BF16 => ElementType::Bf16,
-        DType::F16 => ElementType::F16,
-        DType::F32 => ElementType::F32,
-        DType::F64 => ElementType::F64,
-        DType::C64 => ElementType::C64,
-        DType::C128 => ElementType::C128,
-    };
-    runtime::TensorType::new(element, ty.shape.iter().map(|&d| d as i64).collect::<Vec<_>>())
-}
-
-fn plugin_path() -> PathBuf {
-    if let Some(path) = std::env::var_os(runtime::PLUGIN_ENV) {
-        return path.into();
-    }
-    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
-    let libraries = pythons.map(|python| python.path().join("site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"));
-    let found = libraries.into_iter().find(|library| library.exists());
-    found.unwrap_or_else(|| panic!("no CPU plugin below {}: run `make setup`", venv.display()))
 }

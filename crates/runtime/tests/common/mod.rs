@@ -2,24 +2,11 @@
 
 #![allow(dead_code)] // each test binary uses its own part
 
-use std::path::{Path, PathBuf};
-
-use torchtpu_runtime::{
-    Buffer, CPU_DEVICE_COUNT, Client, CompileOptions, Device, ElementType, Executable, PLUGIN_ENV, Plugin,
-};
+use torchtpu_runtime::{Buffer, CPU_DEVICE_COUNT, Client, CompileOptions, Device, ElementType, Executable, Plugin};
 use torchtpu_runtime::{TensorType, Value};
 
-/// The CPU plugin's library: `TORCHTPU_PLUGIN`, or the one in the workspace's virtual environment.
-pub(crate) fn plugin_path() -> PathBuf {
-    if let Some(path) = std::env::var_os(PLUGIN_ENV) {
-        return path.into();
-    }
-    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
-    let libraries = pythons.map(|python| python.path().join("site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"));
-    let found = libraries.into_iter().find(|library| library.exists());
-    found.unwrap_or_else(|| panic!("no CPU plugin below {}: run `make setup`", venv.display()))
-}
+mod plugin;
+pub(crate) use plugin::path as plugin_path;
 
 pub(crate) fn plugin() -> Plugin {
     Plugin::load(plugin_path()).expect("the CPU plugin loads")
