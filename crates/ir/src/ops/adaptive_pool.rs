@@ -69,7 +69,7 @@ pub(super) static OPS: &[OpDef] = &[
         average_backward::<3>,
         &[ok("f32[2,3,3,4,2], f32[2,3,4,6,5]")],
     )
-    .variants(&["_adaptive_avg_pool3d_backward.out"]),
+    .variants(&["_adaptive_avg_pool3d_backward.out", "adaptive_avg_pool3d_backward.grad_input"]),
     OpDef::new(
         "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
         maximum::<1>,

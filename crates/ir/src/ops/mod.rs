@@ -42,6 +42,7 @@ mod index;
 mod join;
 mod logic;
 mod loss;
+mod margin_loss;
 mod matmul;
 mod normalization;
 mod optimizer;
@@ -60,6 +61,7 @@ mod scan;
 mod search;
 mod softmax;
 mod sort;
+mod special;
 mod upsample;
 mod views;
 
@@ -179,6 +181,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("effects", effects::OPS),
     ("einsum", einsum::OPS),
     ("embedding", index::embedding::OPS),
+    ("embedding_bag", index::bags::OPS),
     ("extremes", reduce::extremes::OPS),
     ("foreach", foreach::OPS),
     ("grad_scaler", grad_scaler::OPS),
@@ -188,6 +191,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("join", join::OPS),
     ("logic", logic::OPS),
     ("loss", loss::OPS),
+    ("margin_loss", margin_loss::OPS),
     ("masked", index::masked::OPS),
     ("matmul", matmul::OPS),
     ("moments", reduce::moments::OPS),
@@ -215,6 +219,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("sizes", views::numbers::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),
+    ("special", special::OPS),
     ("splits", views::split::OPS),
     ("upsample", upsample::OPS),
     ("view_copies", views::copies::OPS),

@@ -2,6 +2,8 @@
 
 mod grid;
 
+use super::resample::{adjoint, resample};
+use super::support::dim;
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -74,8 +76,19 @@ pub(super) static OPS: &[OpDef] = &[
     )
     .variants(&["col2im.out"]),
     OpDef::new(
+        "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
+        unfold_backward,
+        &[
+            ok("f32[3,4,2], [3,5], 1, 2, 1"),
+            ok("f32[2,4,3], [7,4], 0, 3, 2"),
+            ok("f64[2,2,2], [5,2], -2, 2, 3"),
+            ok("bf16[4,2,3], [4,4], 1, 3, 1"),
+        ],
+    )
+    .variants(&["unfold_backward.out"]),
+    OpDef::new(
         "aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        grid::sample,
+        |c, b| grid::sample(c, b, 2),
         &[
             ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, false"),
             ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, true"),
@@ -84,6 +97,10 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,4,5], f32[2,6,7,2]{-3..3}, 0, 2, true"),
             ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 1, 0, false"),
             ok("f32[2,3,4,5], f32[2,6,7,2]{-3..3}, 1, 1, true"),
+            ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 2, 0, false"),
+            ok("f32[2,3,4,5], f32[2,6,7,2]{-2..2}, 2, 1, true"),
+            ok("f64[2,3,4,5], f64[2,6,7,2]{-3..3}, 2, 2, false"),
+            ok("f32[2,0,4,5], f32[2,6,7,2], 0, 0, false"),
             err("f32[2,3,4,5], f32[2,6,7,3], 0, 0, false", "expected grid to have size 2 in last dimension, but got grid with sizes [2, 6, 7, 3]"),
             err("f32[2,3,4,5], f32[1,6,7,2], 0, 0, false", "expected grid and input to have same batch size"),
         ],
@@ -91,9 +108,50 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["grid_sampler_2d.out"]),
     OpDef::new(
         "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-        grid::sample,
-        &[ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, false")],
+        |c, b| grid::sample(c, b, b.rank(c.tensor(b, "input")?).clamp(4, 5) - 2),
+        &[
+            ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, false"),
+            ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 0, 0, false"),
+            err("f32[2,3,4,5,3], f32[2,6,7,2,3], 2, 0, false", "grid_sampler with bicubic interpolation of volumes"),
+        ],
     ),
+    OpDef::new(
+        "aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
+        |c, b| grid::backward(c, b, 2),
+        &[
+            ok("f32[2,3,6,7], f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, false, [true,true]"),
+            ok("f32[2,3,6,7], f32[2,3,4,5], f32[2,6,7,2]{-2..2}, 0, 1, true, [true,true]"),
+            ok("f64[2,3,6,7], f64[2,3,4,5], f64[2,6,7,2]{-3..3}, 0, 2, false, [true,true]"),
+            ok("f64[2,3,6,7], f64[2,3,4,5], f64[2,6,7,2]{-3..3}, 0, 2, true, [false,true]"),
+            ok("f32[2,3,6,7], f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 1, 0, false, [true,true]"),
+            ok("f64[2,3,6,7], f64[2,3,4,5], f64[2,6,7,2]{-1.2..1.2}, 2, 0, false, [true,true]"),
+            ok("f64[2,3,6,7], f64[2,3,4,5], f64[2,6,7,2]{-2..2}, 2, 1, true, [true,false]"),
+            ok("f32[2,0,6,7], f32[2,0,4,5], f32[2,6,7,2]{-2..2}, 0, 0, true, [true,true]"),
+        ],
+    )
+    .variants(&["grid_sampler_2d_backward.out"]),
+    OpDef::new(
+        "aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+        |c, b| grid::sample(c, b, 3),
+        &[
+            ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 0, 0, false"),
+            ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-2..2}, 0, 1, true"),
+            ok("f64[2,3,4,5,3], f64[2,6,7,2,3]{-3..3}, 0, 2, true"),
+            ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 1, 0, false"),
+            err("f32[2,3,4,5,3], f32[2,6,7,3], 0, 0, false", "expected 5D input and grid with same number of dimensions"),
+        ],
+    )
+    .variants(&["grid_sampler_3d.out"]),
+    OpDef::new(
+        "aten::grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
+        |c, b| grid::backward(c, b, 3),
+        &[
+            ok("f32[2,3,6,7,2], f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 0, 0, false, [true,true]"),
+            ok("f64[2,3,6,7,2], f64[2,3,4,5,3], f64[2,6,7,2,3]{-3..3}, 0, 2, true, [true,true]"),
+            ok("f32[2,3,6,7,2], f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 1, 1, false, [true,true]"),
+        ],
+    )
+    .variants(&["grid_sampler_3d_backward.out"]),
 ];
 
 /// `v` reshaped to `split`, transposed, and reshaped to `joined`.
@@ -122,6 +180,28 @@ fn joined(lead: &[usize], tail: &[usize]) -> Shape {
 /// The leading dimensions in place, those behind them as `tail` says.
 fn order(lead: &[usize], tail: &[usize]) -> Dims {
     (0..lead.len()).chain(tail.iter().map(|d| d + lead.len())).collect()
+}
+
+/// The windows of one dimension, whose elements stand last, added up where they overlap.
+fn unfold_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (grad, sizes) = (c.tensor(b, "grad_in")?, c.sizes("input_sizes")?);
+    let (size, step) = (c.sizes("size")?[0], c.sizes("step")?[0]);
+    let (shape, d) = (b.shape(grad), dim(c.int("dim")?, sizes.len())?);
+    let windows = shape.get(d).copied().unwrap_or(0);
+    let mut expected = sizes.clone();
+    expected[d] = windows;
+    expected.push(size);
+    let fits = shape == expected && (windows == 0 || (windows - 1) * step + size <= sizes[d]);
+    ensure!(fits, "unfold_backward: a gradient of {shape:?} does not come from windows of {sizes:?}");
+    // One element after the other, window by window.
+    let mut order: Dims = (0..sizes.len()).collect();
+    order.insert(d + 1, sizes.len());
+    expected.pop();
+    expected[d] *= size;
+    let wide = b.convert(grad, b.dtype(grad).accumulator())?;
+    let listed = b.reshape(b.transpose(wide, &order)?, &expected)?;
+    let reads = (0..windows * size).map(|i| vec![(i / size * step + i % size, 1.0)]).collect();
+    one(b.convert(resample(b, listed, d, &adjoint(&reads, sizes[d]))?, b.dtype(grad))?)
 }
 
 fn pixel_shuffle(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -37,7 +37,6 @@ macro_rules! unary_without_in_place {
         .variants(&[concat!(stringify!($name), ".out")])
     };
 }
-pub(super) use {unary, unary_without_in_place};
 
 pub(super) static OPS: &[OpDef] = &[
     unary!(acos, COMPLEX),
@@ -144,7 +143,8 @@ const POLYGAMMA: &[Sample] = &[
     err("-1, f32[2]", "polygamma(n, x) does not support negative n."),
 ];
 
-/// Functions on floats (integers become floats first), and where marked on complex numbers too.
+/// Functions on floats (integers become floats first): `real` ones on all of them, `single` ones not on 16 bits, where
+/// PyTorch has no kernel, `complex` ones on complex numbers too.
 macro_rules! functions {
     ($($name:ident $kind:ident |$x:ident| $formula:expr;)*) => {$(
         pub(super) fn $name(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
@@ -153,6 +153,12 @@ macro_rules! functions {
     )*};
     (@ real $c:expr, $b:expr, $v:expr, $name:expr, $f:expr) => {
         real_function($c, $b, $v, $name, $f)
+    };
+    (@ single $c:expr, $b:expr, $v:expr, $name:expr, $f:expr) => {
+        match $b.dtype($v) {
+            half @ ($crate::DType::BF16 | $crate::DType::F16) => $crate::ops::support::not_implemented($name, half),
+            _ => real_function($c, $b, $v, $name, $f),
+        }
     };
     (@ complex $c:expr, $b:expr, $v:expr, $name:expr, $f:expr) => {
         function($c, $b, $v, $f)
@@ -197,6 +203,8 @@ functions! {
     tanh complex |x| x.tanh();
 }
 
+pub(super) use {functions, unary, unary_without_in_place};
+
 fn function(
     c: &Call<'_>,
     b: &Builder,
@@ -207,7 +215,7 @@ fn function(
     wide_formula(b, [v], f)
 }
 
-fn real_function(
+pub(super) fn real_function(
     c: &Call<'_>,
     b: &Builder,
     v: ValueId,

@@ -91,6 +91,28 @@ pub(super) static OPS: &[OpDef] = &[
         &[ok("0, 2, 5"), ok("0, 3, 4, 2, dtype=f64"), ok("0, 3, 1"), ok("0, 3, 0")],
     )
     .variants(&["logspace.out"]),
+    OpDef::new(
+        with_options!("logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0"),
+        |c, b| one(logspace(c, b)?),
+        &[
+            ok("f32[], f32[], 5"),
+            ok("f64[], i64[], 3, 2, dtype=f64"),
+            err("f32[2], f32[], 5", "logspace only supports 0-dimensional start and end tensors"),
+        ],
+    )
+    .variants(&["logspace.Tensor_Tensor_out"]),
+    OpDef::new(
+        with_options!("logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0"),
+        |c, b| one(logspace(c, b)?),
+        &[ok("f32[], 2, 5")],
+    )
+    .variants(&["logspace.Tensor_Scalar_out"]),
+    OpDef::new(
+        with_options!("logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0"),
+        |c, b| one(logspace(c, b)?),
+        &[ok("2, f32[], 5")],
+    )
+    .variants(&["logspace.Scalar_Tensor_out"]),
 ];
 
 /// `start, start + step, ...` below `end`. Only the number of steps decides the program.
@@ -148,24 +170,24 @@ fn closed_range(c: &Call<'_>, b: &Builder, start: Scalar, end: Scalar, step: Sca
 fn linspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
     let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
     let wide = if dtype.is_int() { DType::F64 } else { dtype.accumulator() };
-    b.convert(spaced(c, b, wide)?, dtype)
+    b.convert(spaced(c, b, "linspace", wide)?, dtype)
 }
 
 /// `base` to the power of [`linspace`].
 fn logspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
     let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
     let wide = if dtype.is_int() { DType::F64 } else { dtype.accumulator() };
-    let exponents = spaced(c, b, wide)?;
+    let exponents = spaced(c, b, "logspace", wide)?;
     let v = elementwise(c, b, [exponents.into(), c.operand(b, "base")?], wide, |[x, base]| base.pow(x))?;
     b.convert(v, dtype)
 }
 
-fn spaced(c: &Call<'_>, b: &Builder, wide: DType) -> Result<ValueId> {
+fn spaced(c: &Call<'_>, b: &Builder, name: &str, wide: DType) -> Result<ValueId> {
     let steps = c.int("steps")?;
     ensure!(steps >= 0, "number of steps must be non-negative");
     let (start, end) = (c.operand(b, "start")?, c.operand(b, "end")?);
     let ends = super::support::common_shape(b, &[start.clone(), end.clone()])?;
-    ensure!(ends.is_empty(), "linspace only supports 0-dimensional start and end tensors");
+    ensure!(ends.is_empty(), "{name} only supports 0-dimensional start and end tensors");
     let counts = b.iota(wide, &[steps as usize], 0)?;
     let operands = [counts.into(), start, end];
     let last = (steps - 1) as f64;

@@ -184,6 +184,21 @@ pub(super) static OPS: &[OpDef] = &[
     )
     .variants(&["soft_margin_loss.out"]),
     OpDef::new(
+        "aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        |c, b| {
+            gradient(c, b, |g, x, y| {
+                let z = (y * -x).exp();
+                -(y * g) * z / (z + 1.0)
+            })
+        },
+        &[
+            ok("f32[], f32[2,3], f32[2,3]{1,-1}, 1"),
+            ok("f32[2,3], f32[2,3], f32[2,3]{1,-1}, 0"),
+            ok("f32[], f32[3]{90,-90,0}, f32[3]{-1,1,1}, 2"),
+        ],
+    )
+    .variants(&["soft_margin_loss_backward.grad_input"]),
+    OpDef::new(
         "aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
         |c, b| {
             let margin = c.float("margin")?;

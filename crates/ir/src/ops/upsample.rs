@@ -165,6 +165,51 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| backward::<2>(c, b, Mode::Cubic),
         &[ok("f32[2,3,8,10], [8,10], [2,3,4,5], false"), ok("f32[2,3,8,10], [8,10], [2,3,4,5], true"), ok("f32[2,3,7,3], [7,3], [2,3,4,5], false"), ok("f32[2,3,7,3], [7,3], [2,3,4,5], true"), ok("f32[2,3,4,9], [4,9], [2,3,4,5], false"), ok("f32[2,3,4,9], [4,9], [2,3,4,5], true"), err("f32[2,3,8,9], [8,10], [2,3,4,5], false", "Expected grad_output to have the same shape as output; output.size(3) = 10 but got grad_output.size(3) = 9")],
     ).variants(&["upsample_bicubic2d_backward.grad_input"]),
+    OpDef::new(
+        "aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| to_size::<2>(c, b, Mode::SmoothLinear),
+        &[ok("f32[2,3,4,5], [8,10], false"), ok("f32[2,3,4,5], [8,10], true"), ok("f32[2,3,14,15], [5,3], false"), ok("f32[2,3,14,15], [5,4], true"), ok("f32[2,3,4,5], [4,9], false"), ok("f64[2,3,24,5], [7,2], false"), ok("f32[2,3,4,5], [6,11], false, 1.7, 2.3"), err("f32[3,4,5], [8,10], false", "It is expected input_size equals to 4, but got size 3"), err("f32[2,3,4,5], [0,8], false", "Input and output sizes should be greater than 0, but got input (H: 4, W: 5) output (H: 0, W: 8)")],
+    ).variants(&["_upsample_bilinear2d_aa.out"]),
+    OpDef::new(
+        "aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        |c, b| by_factors::<2>(c, b, Mode::SmoothLinear),
+        &[ok("f32[2,3,14,15], none, false, [0.4, 0.6]"), ok("f32[2,3,4,5], [7,3], false, none"), err("f32[2,3,4,5], none, false, none", "Must specify exactly one of output_size and scale_factors")],
+    ),
+    OpDef::new(
+        "aten::_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| backward::<2>(c, b, Mode::SmoothLinear),
+        &[ok("f32[2,3,8,10], [8,10], [2,3,4,5], false"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], true"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], false"), err("f32[2,3,8,9], [8,10], [2,3,4,5], false", "Expected grad_output to have the same shape as output; output.size(3) = 10 but got grad_output.size(3) = 9")],
+    ).variants(&["_upsample_bilinear2d_aa_backward.grad_input"]),
+    OpDef::new(
+        "aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| to_size::<2>(c, b, Mode::SmoothCubic),
+        &[ok("f32[2,3,4,5], [8,10], false"), ok("f32[2,3,4,5], [8,10], true"), ok("f32[2,3,14,15], [5,3], false"), ok("f32[2,3,14,15], [5,4], true"), ok("f32[2,3,4,5], [4,9], false"), ok("f64[2,3,24,5], [7,2], false"), ok("f32[2,3,4,5], [6,11], false, 1.7, 2.3"), err("f32[3,4,5], [8,10], false", "It is expected input_size equals to 4, but got size 3"), err("f32[2,3,4,5], [0,8], false", "Input and output sizes should be greater than 0, but got input (H: 4, W: 5) output (H: 0, W: 8)")],
+    ).variants(&["_upsample_bicubic2d_aa.out"]),
+    OpDef::new(
+        "aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        |c, b| by_factors::<2>(c, b, Mode::SmoothCubic),
+        &[ok("f32[2,3,14,15], none, false, [0.4, 0.6]"), ok("f32[2,3,4,5], [7,3], false, none"), err("f32[2,3,4,5], none, false, none", "Must specify exactly one of output_size and scale_factors")],
+    ),
+    OpDef::new(
+        "aten::_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| backward::<2>(c, b, Mode::SmoothCubic),
+        &[ok("f32[2,3,8,10], [8,10], [2,3,4,5], false"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], true"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], false"), err("f32[2,3,8,9], [8,10], [2,3,4,5], false", "Expected grad_output to have the same shape as output; output.size(3) = 10 but got grad_output.size(3) = 9")],
+    ).variants(&["_upsample_bicubic2d_aa_backward.grad_input"]),
+    OpDef::new(
+        "aten::_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| to_size::<2>(c, b, Mode::SmoothLanczos),
+        &[ok("f32[2,3,4,5], [8,10], false"), ok("f32[2,3,4,5], [8,10], true"), ok("f32[2,3,14,15], [5,3], false"), ok("f32[2,3,14,15], [5,4], true"), ok("f32[2,3,4,5], [4,9], false"), ok("f64[2,3,24,5], [7,2], false"), ok("f32[2,3,4,5], [6,11], false, 1.7, 2.3"), err("f32[3,4,5], [8,10], false", "It is expected input_size equals to 4, but got size 3"), err("f32[2,3,4,5], [0,8], false", "Input and output sizes should be greater than 0, but got input (H: 4, W: 5) output (H: 0, W: 8)")],
+    ).variants(&["_upsample_lanczos2d_aa.out"]),
+    OpDef::new(
+        "aten::_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        |c, b| by_factors::<2>(c, b, Mode::SmoothLanczos),
+        &[ok("f32[2,3,14,15], none, false, [0.4, 0.6]"), ok("f32[2,3,4,5], [7,3], false, none"), err("f32[2,3,4,5], none, false, none", "Must specify exactly one of output_size and scale_factors")],
+    ),
+    OpDef::new(
+        "aten::_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+        |c, b| backward::<2>(c, b, Mode::SmoothLanczos),
+        &[ok("f32[2,3,8,10], [8,10], [2,3,4,5], false"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], true"), ok("f32[2,3,4,3], [4,3], [2,3,11,7], false"), err("f32[2,3,8,9], [8,10], [2,3,4,5], false", "Expected grad_output to have the same shape as output; output.size(3) = 10 but got grad_output.size(3) = 9")],
+    ).variants(&["_upsample_lanczos2d_aa_backward.grad_input"]),
 ];
 
 /// The scale arguments of `N` dimensions, outermost first.

@@ -1,5 +1,6 @@
 //! Rows of a table, and what flows back into it.
 
+use super::super::reduce::norms::shortened;
 use super::super::support::{dim, unsqueeze};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::{index_dtype, put_points, take_slices};
@@ -18,7 +19,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         |c, b| {
             let (weight, indices) = (c.tensor(b, "weight")?, c.tensor(b, "indices")?);
             ensure!(b.rank(weight) == 2, "'weight' must be 2-D");
-            check_indices(b, indices)?;
+            check_indices(b, indices, "embedding")?;
             one(take_slices(b, weight, 0, indices)?)
         },
         &[
@@ -56,6 +57,17 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[ok("f32[2,4,3], i64[2,4]{0..10}, 10, -1, false, false")],
     ),
     OpDef::new(
+        "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+        renorm,
+        &[
+            ok("f32[5,3], i64[2,2]{0,3,3,1}, 1.0, 2.0"),
+            ok("f32[5,3], i64[4]{0..5}, 2.0, 1.0"),
+            ok("f32[5,3], i64[0], 2.0, 1.0"),
+            err("f32[5,3], f32[2], 1.0, 2.0", "Expected tensor for argument #1 'indices'"),
+        ],
+    )
+    .variants(&["embedding_renorm_", "embedding_renorm.out"]),
+    OpDef::new(
         "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
         one_hot,
         &[
@@ -85,19 +97,19 @@ pub(in super::super) static OPS: &[OpDef] = &[
     .variants(&["slice_backward.out"]),
 ];
 
-fn check_indices(b: &Builder, indices: ValueId) -> Result<()> {
+pub(super) fn check_indices(b: &Builder, indices: ValueId, op: &str) -> Result<()> {
     let dtype = b.dtype(indices);
     ensure!(
         matches!(dtype, DType::I32 | DType::I64),
         "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {dtype} \
-         instead (while checking arguments for embedding)"
+         instead (while checking arguments for {op})"
     );
     Ok(())
 }
 
 fn backward(c: &Call<'_>, b: &Builder, grad: &str) -> Result<Outs> {
     let (grad, indices) = (c.tensor(b, grad)?, c.tensor(b, "indices")?);
-    check_indices(b, indices)?;
+    check_indices(b, indices, "embedding")?;
     let (rows, padding) = (c.int("num_weights")?, c.int("padding_idx")?);
     let (Ok(rows), Some(&width)) = (usize::try_from(rows), b.shape(grad).last()) else {
         invalid!("embedding_dense_backward: num_weights {rows} or gradient {:?} is ill-formed", b.shape(grad))
@@ -123,13 +135,29 @@ fn backward(c: &Call<'_>, b: &Builder, grad: &str) -> Result<Outs> {
 }
 
 /// Each row of `grad` divided by how often its index occurs.
-fn by_frequency(b: &Builder, grad: ValueId, index: ValueId, rows: usize) -> Result<ValueId> {
+pub(super) fn by_frequency(b: &Builder, grad: ValueId, index: ValueId, rows: usize) -> Result<ValueId> {
     let wide = b.dtype(grad).accumulator();
     let ones = b.full(Number::Int(1), wide, &b.shape(index))?;
     let counts = b.full(Number::Int(0), wide, &[rows])?;
     let counts = put_points(b, counts, &[index], &[0], ones, Combiner::Add)?;
     let count = b.broadcast_in_dim(take_slices(b, counts, 0, index)?, &b.shape(grad), &[0])?;
     b.convert(b.divide(b.convert(grad, wide)?, count)?, b.dtype(grad))
+}
+
+/// The rows that `indices` name, shortened where they are longer than `max_norm`.
+fn renorm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, indices) = (c.tensor(b, "self")?, c.tensor(b, "indices")?);
+    check_indices(b, indices, "embedding_renorm_")?;
+    ensure!(b.rank(v) == 2, "'weight' must be 2-D");
+    let (rows, n) = (b.shape(v)[0], b.ty(indices)?.numel());
+    if n == 0 || rows == 0 {
+        return one(v);
+    }
+    let named = b.full(Number::Bool(false), DType::Bool, &[rows])?;
+    let places = b.reshape(b.convert(indices, index_dtype(rows))?, &[n])?;
+    let named = put_points(b, named, &[places], &[0], b.full(Number::Bool(true), DType::Bool, &[n])?, Combiner::Set)?;
+    let shorter = shortened(b, v, 0, c.float("norm_type")?, c.float("max_norm")?)?;
+    one(b.select(b.broadcast_in_dim(named, &b.shape(v), &[0])?, shorter, v)?)
 }
 
 fn one_hot(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -4,6 +4,7 @@
 //! nearest element, a write is left out.
 
 mod advanced;
+pub(super) mod bags;
 pub(super) mod embedding;
 pub(super) mod masked;
 pub(super) mod scatter;

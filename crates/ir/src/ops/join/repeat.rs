@@ -114,6 +114,23 @@ pub(in super::super) static OPS: &[OpDef] = &[
     )
     .variants(&["rot90.out"]),
     OpDef::new(
+        "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+        |c, b| {
+            let (repeats, size) = (c.tensor(b, "repeats")?, output_size(c)?);
+            ensure!(b.rank(repeats) == 1, "repeat_interleave only accept 1D vector as repeat");
+            let dtype = b.dtype(repeats);
+            ensure!(matches!(dtype, DType::I32 | DType::I64), "repeats has to be Long or Int tensor");
+            one(b.convert(runs(b, b.convert(repeats, DType::I64)?, size)?, dtype)?)
+        },
+        &[
+            ok("i64[3]{2,0,1}, output_size=3"),
+            ok("i32[2]{2,3}, output_size=5"),
+            err("i64[3]", "repeat_interleave: the shape of its result depends on the data"),
+            err("i64[1,3]{1}, output_size=3", "repeat_interleave only accept 1D vector as repeat"),
+        ],
+    )
+    .variants(&["repeat_interleave.Tensor_out"]),
+    OpDef::new(
         "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) \
          -> Tensor",
         repeat_interleave_each,
@@ -165,25 +182,33 @@ fn flattened_unless(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<(ValueId, u
 
 /// With the size of the result given, element `i` of it is the one whose run of repeats covers `i`.
 fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let Some(size) = c.optional_int("output_size")? else {
-        return Err(super::super::index::slices::data_dependent("repeat_interleave").with_help("give output_size"));
-    };
+    let size = output_size(c)?;
     let (v, d) = flattened_unless(c, b, c.tensor(b, "self")?)?;
     let (repeats, n) = (c.tensor(b, "repeats")?, b.shape(v)[d]);
     let count = b.ty(repeats)?.numel();
     ensure!(b.rank(repeats) <= 1, "repeat_interleave only accept 0D or 1D vector as repeat");
     ensure!(count == n || count == 1, "repeats must have the same size as input along dim");
-    ensure!(size >= 0, "output_size {size} is negative");
-    let size = size as usize;
     let repeats = b.convert(b.reshape(repeats, &[count])?, DType::I64)?;
-    let repeats = b.broadcast_in_dim(repeats, &[n], &[0])?;
+    one(take_slices(b, v, d, runs(b, b.broadcast_in_dim(repeats, &[n], &[0])?, size)?)?)
+}
+
+fn output_size(c: &Call<'_>) -> Result<usize> {
+    let Some(size) = c.optional_int("output_size")? else {
+        return Err(super::super::index::slices::data_dependent("repeat_interleave").with_help("give output_size"));
+    };
+    ensure!(size >= 0, "output_size {size} is negative");
+    Ok(size as usize)
+}
+
+/// Each position of `repeats`, `i64[n]`, as often as it says: `size` of them in all.
+fn runs(b: &Builder, repeats: ValueId, size: usize) -> Result<ValueId> {
+    let n = b.shape(repeats)[0];
     let ends = super::super::scan::cumulative_sum(b, repeats, 0)?;
     // The number of runs that end at or before each place.
     let grid = [size, n];
     let place = b.iota(DType::I64, &grid, 0)?;
     let ended = b.compare(crate::Comparison::Ge, place, b.broadcast_in_dim(ends, &grid, &[1])?)?;
-    let index = b.reduce(b.convert(ended, DType::I64)?, crate::Reducer::Add, &[1])?;
-    one(take_slices(b, v, d, index)?)
+    b.reduce(b.convert(ended, DType::I64)?, crate::Reducer::Add, &[1])
 }
 
 fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {

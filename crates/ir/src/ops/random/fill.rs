@@ -90,7 +90,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         },
         &[ok("f32[20,30], 1.0, 2.0"), ok("f16[300]"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
     )
-    .variants(&["normal_"]),
+    .variants(&["normal_", "normal.out"]),
     OpDef::new(
         "aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor",
         |c, b| {

@@ -109,6 +109,13 @@ pub(in super::super) static OPS: &[OpDef] = &[
     )
     .variants(&["randperm.out"]),
     OpDef::new(
+        "aten::randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, \
+         Device? device=None, bool? pin_memory=None) -> Tensor",
+        randperm,
+        &[ok("5, generator=none"), ok("4, generator=none, dtype=i32")],
+    )
+    .variants(&["randperm.generator_out"]),
+    OpDef::new(
         "aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, \
          ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         |c, b| {

@@ -2,7 +2,7 @@
 
 pub(super) mod extremes;
 pub(super) mod moments;
-pub(super) mod norms;
+pub(in crate::ops) mod norms;
 
 use super::support::{self, dims_or_all, torch_name, unsqueeze};
 use super::{Call, OpDef, Outs, err, ok, one};

@@ -1,7 +1,8 @@
 //! Norms, distances and the logarithm of a sum of exponentials.
 
-use super::super::support::{broadcast_to, common_shape, promote_types, to_float, torch_name};
-use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::super::expr::formula;
+use super::super::support::{broadcast_to, common_shape, dim, promote_types, to_float, torch_name};
+use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::{Over, sum_as};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -76,6 +77,43 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["dist.out"]),
+    OpDef::new(
+        "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+        renorm,
+        &[
+            ok("f32[4,3], 2, 0, 1.5"),
+            ok("f64[2,3,4], 1, -1, 5"),
+            ok("f32[2,3], inf, 1, 1.0"),
+            ok("bf16[4,3], 2, 0, 1.5"),
+            err("f32[2,3], 2, 0, -1.0", "renorm: expected maxnorm to be >= 0 but got -1"),
+            err("f32[2,3], -2, 0, 1.0", "renorm: non-positive-norm not supported"),
+            err("f32[3], 2, 0, 1.0", "renorm: input needs at least 2 dimensions, got 1 dimensions"),
+            err("i64[2,3], 2, 0, 1.0", "Expected a floating point or complex tensor as input. Got Long"),
+        ],
+    )
+    .variants(&["renorm_", "renorm.out"]),
+    OpDef::new(
+        "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
+        weight_norm,
+        &[
+            ok("f32[2,3], f32[2,1]"),
+            ok("f32[2,3,4], f32[1,1,4], 2"),
+            ok("bf16[4,8], bf16[4,1]"),
+            err("f32[2,3,4], f32[1,3,1], 1", "fused kernels can only be applied for first or last dim"),
+        ],
+    )
+    .variants(&["_weight_norm_interface.out"]),
+    OpDef::new(
+        "aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, \
+         int dim) -> (Tensor, Tensor)",
+        weight_norm_backward,
+        &[
+            ok("f32[2,3], f32[2,3], f32[2,1], f32[2,1]{1..2}, 0"),
+            ok("f64[2,3,4], f64[2,3,4], f64[1,1,4], f64[1,1,4]{1..2}, 2"),
+            err("f32[2,3,4], f32[2,3,4], f32[1,3,1], f32[1,3,1], 1", "fused kernels can only be applied for first"),
+        ],
+    )
+    .variants(&["_weight_norm_interface_backward.out"]),
     OpDef::new(
         "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
         logsumexp,
@@ -196,6 +234,62 @@ fn dist(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     );
     let over = Over { v: apart, dims: (0..shape.len()).collect(), keep: false };
     one(norm_of(b, &over, c.float("p")?, None)?)
+}
+
+/// `v` with each slice of `dim` whose `p`-norm is above `most` scaled down to it.
+pub(in crate::ops) fn shortened(b: &Builder, v: ValueId, dim: usize, p: f64, most: f64) -> Result<ValueId> {
+    let dtype = b.dtype(v);
+    check_dtype(dtype, None)?;
+    let wide = b.convert(v, dtype.accumulator())?;
+    let over = Over { v: wide, dims: (0..b.rank(v)).filter(|&d| d != dim).collect(), keep: false };
+    let norm = vector_norm(b, &over, p, None)?;
+    let factor = formula(b, [norm], |[n]| n.greater(most).select(most / (n + 1e-7), 1.0))?;
+    let factor = b.convert(over.spread(b, factor)?, b.dtype(wide))?;
+    b.convert(b.multiply(wide, factor)?, dtype)
+}
+
+fn renorm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, p, most) = (c.tensor(b, "self")?, c.float("p")?, c.float("maxnorm")?);
+    ensure!(p > 0.0, "renorm: non-positive-norm not supported");
+    ensure!(most >= 0.0, "renorm: expected maxnorm to be >= 0 but got {most}");
+    let rank = b.rank(v);
+    ensure!(rank > 1, "renorm: input needs at least 2 dimensions, got {rank} dimensions");
+    one(shortened(b, v, dim(c.int("dim")?, rank)?, p, most)?)
+}
+
+/// What a weight norm reduces: all dimensions but `dim`, which is the first or the last.
+fn all_but_dim(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<Over> {
+    let rank = b.rank(v);
+    let kept = dim(c.int("dim")?, rank)?;
+    ensure!(kept == 0 || kept + 1 == rank, "fused kernels can only be applied for first or last dim");
+    Ok(Over { v, dims: (0..rank).filter(|&d| d != kept).collect(), keep: true })
+}
+
+/// `g * v / |v|`, and the lengths.
+fn weight_norm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, g) = (c.tensor(b, "v")?, c.tensor(b, "g")?);
+    let (dtype, wide) = (b.dtype(v), b.dtype(v).accumulator());
+    let over = all_but_dim(c, b, b.convert(v, wide)?)?;
+    let norm = vector_norm(b, &over, 2.0, None)?;
+    let factor = b.divide(b.convert(g, wide)?, norm)?;
+    let w = b.multiply(over.v, broadcast_to(b, factor, &b.shape(v))?)?;
+    many([b.convert(w, dtype)?, norm])
+}
+
+/// The gradients of `v` and `g` from that of `w = g * v / |v|`.
+fn weight_norm_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, g) = (c.tensor(b, "saved_v")?, c.tensor(b, "saved_g")?);
+    let (shape, wide) = (b.shape(v), b.dtype(v).accumulator());
+    let over = all_but_dim(c, b, b.convert(v, wide)?)?;
+    let grad = b.convert(c.tensor(b, "grad_w")?, wide)?;
+    let along = over.with(b.multiply(grad, over.v)?).reduce(b, Reducer::Add)?;
+    let (norm, scale) = (b.convert(c.tensor(b, "saved_norms")?, wide)?, b.convert(g, wide)?);
+    let grad_g = b.divide(along, norm)?;
+    let pull = formula(b, [along, norm], |[a, n]| a / (n * n * n))?;
+    let each = |x| broadcast_to(b, x, &shape);
+    let operands = [grad, over.v, each(scale)?, each(norm)?, each(pull)?];
+    let grad_v = formula(b, operands, |[d, v, g, n, pull]| g * (d / n - v * pull))?;
+    many([b.convert(grad_v, b.dtype(v))?, b.convert(grad_g, b.dtype(g))?])
 }
 
 /// The greatest element goes out of the exponentials; an infinite one stays in.
