@@ -36,10 +36,12 @@ mod division;
 mod effects;
 mod einsum;
 mod foreach;
+mod fourier;
 mod grad_scaler;
 mod grouped_mm;
 mod index;
 mod join;
+mod linalg;
 mod logic;
 mod loss;
 mod margin_loss;
@@ -184,6 +186,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("embedding_bag", index::bags::OPS),
     ("extremes", reduce::extremes::OPS),
     ("foreach", foreach::OPS),
+    ("fourier", fourier::OPS),
     ("grad_scaler", grad_scaler::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),
@@ -191,6 +194,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("join", join::OPS),
     ("logic", logic::OPS),
     ("loss", loss::OPS),
+    ("lu", linalg::LU),
     ("margin_loss", margin_loss::OPS),
     ("masked", index::masked::OPS),
     ("matmul", matmul::OPS),
@@ -204,6 +208,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("pointwise", pointwise::OPS),
     ("pool", pool::OPS),
     ("power", power::OPS),
+    ("qr", linalg::QR),
     ("random_fill", random::fill::OPS),
     ("random_new", random::new::OPS),
     ("ranges", ranges::OPS),
@@ -221,6 +226,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("sort", sort::OPS),
     ("special", special::OPS),
     ("splits", views::split::OPS),
+    ("triangular", linalg::TRIANGULAR),
     ("upsample", upsample::OPS),
     ("view_copies", views::copies::OPS),
     ("views", views::OPS),

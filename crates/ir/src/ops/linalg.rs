@@ -1,0 +1,190 @@
+//! Factorisations and systems of linear equations, over real matrices.
+//!
+//! A factorisation is a loop over columns that carries the whole batch `[batch, rows, columns]`. A step finds its column
+//! and row by comparing indices with the counter, and updates the whole matrix: as many operations as a step on what is
+//! left, and no slices whose extents would depend on the counter. The conventions (which row is the pivot, the signs of
+//! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU.
+
+mod lu;
+mod qr;
+mod triangular;
+
+use super::OpDef;
+use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name};
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::graph::{InputKind, OutputKind, ValueId};
+use crate::op::{Binary, Comparison, Reducer};
+use crate::types::{Dims, Shape};
+use crate::{DType, Number, ensure};
+
+pub(super) static LU: &[OpDef] = lu::OPS;
+pub(super) static QR: &[OpDef] = qr::OPS;
+pub(super) static TRIANGULAR: &[OpDef] = triangular::OPS;
+
+/// Matrices `[batch, n, m]`, and the dimensions that `batch` stands for.
+struct Matrices {
+    v: ValueId,
+    lead: Shape,
+    n: usize,
+    m: usize,
+}
+
+impl Matrices {
+    fn new(b: &Builder, v: ValueId) -> Result<Matrices> {
+        let s = b.shape(v);
+        ensure!(s.len() >= 2, "a matrix has at least 2 dimensions, not {s:?}");
+        let (lead, n, m) = (Shape::from(&s[..s.len() - 2]), s[s.len() - 2], s[s.len() - 1]);
+        Ok(Matrices { v: b.reshape(v, &[lead.iter().product(), n, m])?, lead, n, m })
+    }
+
+    /// The matrices of a call to `op`, of a type that LAPACK has and we lower.
+    fn of(b: &Builder, v: ValueId, op: &str, kernel: &str) -> Result<Matrices> {
+        let dtype = b.dtype(v);
+        ensure!(b.rank(v) >= 2, "{op}: The input tensor A must have at least 2 dimensions.");
+        ensure!(
+            dtype.is_float() || dtype.is_complex(),
+            "{op}: Expected a floating point or complex tensor as input. Got {}",
+            torch_name(dtype)
+        );
+        match dtype {
+            DType::F32 | DType::F64 => Matrices::new(b, v),
+            DType::C64 | DType::C128 => crate::unsupported!("{op} of complex matrices"),
+            low => not_implemented(kernel, low),
+        }
+    }
+
+    fn square(b: &Builder, v: ValueId, op: &str, kernel: &str) -> Result<Matrices> {
+        let s = b.shape(v);
+        if let [.., n, m] = s[..] {
+            ensure!(n == m, "{op}: A must be batches of square matrices, but they are {n} by {m} matrices");
+        }
+        Matrices::of(b, v, op, kernel)
+    }
+
+    fn batch(&self) -> usize {
+        self.lead.iter().product()
+    }
+
+    fn shape(&self) -> [usize; 3] {
+        [self.batch(), self.n, self.m]
+    }
+
+    /// `v`, whose first dimension is the batch, with the dimensions that this stands for.
+    fn unbatched(&self, b: &Builder, v: ValueId) -> Result<ValueId> {
+        let shape: Shape = self.lead.iter().copied().chain(b.shape(v)[1..].iter().copied()).collect();
+        b.reshape(v, &shape)
+    }
+
+    fn transposed(&self, b: &Builder) -> Result<Matrices> {
+        Ok(Matrices { v: transposed(b, self.v)?, lead: self.lead.clone(), n: self.m, m: self.n })
+    }
+}
+
+fn transposed(b: &Builder, v: ValueId) -> Result<ValueId> {
+    b.transpose(v, &[0, 2, 1])
+}
+
+/// Two operands of a system, with common dimensions before the matrices.
+fn common_batch(b: &Builder, x: ValueId, y: ValueId) -> Result<[ValueId; 2]> {
+    let (s, t) = (b.shape(x), b.shape(y));
+    let (m, n) = (s.len() - 2, t.len() - 2);
+    let lead = broadcast_shapes([&Shape::from(&s[..m]), &Shape::from(&t[..n])])?;
+    let full = |tail: &[usize]| lead.iter().chain(tail).copied().collect::<Shape>();
+    Ok([broadcast_to(b, x, &full(&s[m..]))?, broadcast_to(b, y, &full(&t[n..]))?])
+}
+
+/// `count` times `step`, which gets the counter (`i32[]`) and the values carried, and gives their next ones.
+fn repeat(
+    b: &Builder,
+    count: usize,
+    carried: &[ValueId],
+    step: impl Fn(&Builder, ValueId, &[ValueId]) -> Result<Vec<ValueId>>,
+) -> Result<Vec<ValueId>> {
+    let empty = carried.first().is_some_and(|&v| b.shape(v).contains(&0));
+    if count == 0 || empty {
+        return Ok(carried.to_vec());
+    }
+    let counter = b.scalar(Number::Int(0), DType::I32)?;
+    let carried: Vec<ValueId> = std::iter::once(counter).chain(carried.iter().copied()).collect();
+    let inputs = |inner: &Builder| -> Result<Vec<ValueId>> {
+        let input = |(i, &v): (usize, &ValueId)| Ok(inner.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
+        carried.iter().enumerate().map(input).collect()
+    };
+    let more = Builder::new("more");
+    let counter = inputs(&more)?[0];
+    let limit = more.scalar(Number::Int(count as i64), DType::I32)?;
+    more.output("out0", OutputKind::User, more.compare(Comparison::Lt, counter, limit)?);
+    let body = Builder::new("step");
+    let given = inputs(&body)?;
+    let next = body.add(given[0], body.scalar(Number::Int(1), DType::I32)?)?;
+    let results = step(&body, given[0], &given[1..])?;
+    for (i, v) in std::iter::once(next).chain(results).enumerate() {
+        body.output(format!("out{i}"), OutputKind::User, v);
+    }
+    Ok(b.while_loop(&carried, more.finish(), body.finish())?[1..].to_vec())
+}
+
+/// Whether the index along `dim` of `shape` compares so with `k`, a 0-d `i32` or one per batch.
+fn index_is(b: &Builder, shape: &[usize], dim: usize, comparison: Comparison, k: ValueId) -> Result<ValueId> {
+    let dims: Dims = (0..b.rank(k)).collect();
+    b.compare(comparison, b.iota(DType::I32, shape, dim)?, b.broadcast_in_dim(k, shape, &dims)?)
+}
+
+fn and(b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
+    b.binary(Binary::And, x, y)
+}
+
+fn zeros_like(b: &Builder, v: ValueId) -> Result<ValueId> {
+    b.full_like(v, Number::Int(0))
+}
+
+/// The only element along `dim` where `mask` holds: that dimension goes away.
+fn picked(b: &Builder, v: ValueId, mask: ValueId, dim: usize) -> Result<ValueId> {
+    b.reduce(b.select(mask, v, zeros_like(b, v)?)?, Reducer::Add, &[dim])
+}
+
+/// Column `k` of `[batch, n, m]`, as `[batch, n]`.
+fn column(b: &Builder, v: ValueId, k: ValueId) -> Result<ValueId> {
+    picked(b, v, index_is(b, &b.shape(v), 2, Comparison::Eq, k)?, 2)
+}
+
+/// Row `k` (one per batch if it is not 0-d) of `[batch, n, m]`, as `[batch, m]`.
+fn row(b: &Builder, v: ValueId, k: ValueId) -> Result<ValueId> {
+    picked(b, v, index_is(b, &b.shape(v), 1, Comparison::Eq, k)?, 1)
+}
+
+/// A value per row (`[batch, n]`), in every column.
+fn down(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
+    b.broadcast_in_dim(v, shape, &[0, 1])
+}
+
+/// A value per column (`[batch, m]`), in every row.
+fn across(b: &Builder, v: ValueId, shape: &[usize]) -> Result<ValueId> {
+    b.broadcast_in_dim(v, shape, &[0, 2])
+}
+
+/// The part of `[batch, n, m]` on one side of the diagonal, that included; zero elsewhere.
+fn triangle(b: &Builder, v: ValueId, upper: bool) -> Result<ValueId> {
+    let shape = b.shape(v);
+    let (rows, columns) = (b.iota(DType::I32, &shape, 1)?, b.iota(DType::I32, &shape, 2)?);
+    let comparison = if upper { Comparison::Le } else { Comparison::Ge };
+    b.select(b.compare(comparison, rows, columns)?, v, zeros_like(b, v)?)
+}
+
+/// Whether an element of `shape` lies on the diagonal.
+fn on_diagonal(b: &Builder, shape: &[usize]) -> Result<ValueId> {
+    b.compare(Comparison::Eq, b.iota(DType::I32, shape, 1)?, b.iota(DType::I32, shape, 2)?)
+}
+
+fn identity(b: &Builder, dtype: DType, shape: &[usize]) -> Result<ValueId> {
+    b.convert(on_diagonal(b, shape)?, dtype)
+}
+
+/// `[batch, min(n, m)]` of `[batch, n, m]`.
+fn diagonal(b: &Builder, v: ValueId) -> Result<ValueId> {
+    let s = b.shape(v);
+    let r = s[1].min(s[2]);
+    let square = b.slice(v, &[0, 0, 0], &[s[0], r, r], &[1, 1, 1])?;
+    picked(b, square, on_diagonal(b, &[s[0], r, r])?, 2)
+}

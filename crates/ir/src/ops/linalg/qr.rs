@@ -1,0 +1,150 @@
+//! QR factors by Householder's reflections `1 - tau v v^T`, with LAPACK's signs.
+
+use super::super::{Call, OpDef, Outs, err, many, ok, one};
+use super::*;
+use crate::ops::expr::formula;
+
+pub(super) const OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)",
+        |c, b| {
+            let v = c.tensor(b, "self")?;
+            ensure!(b.rank(v) >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+            let a = Matrices::of(b, v, "torch.geqrf", "geqrf_cpu")?;
+            let [packed, tau] = reflections(b, &a)?;
+            many([a.unbatched(b, packed)?, a.unbatched(b, tau)?])
+        },
+        &[
+            ok("f32[3,3]{1,5,3,4,1,2,2,3,6}"),
+            ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),
+            ok("f64[2,3]{1,5,3,4,1,2}"),
+            ok("f32[3,2]{0}"),
+            err("f32[3]", "torch.geqrf: input must have at least 2 dimensions."),
+        ],
+    )
+    .variants(&["geqrf.a"]),
+    OpDef::new(
+        "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+        |c, b| {
+            let (v, tau) = (c.tensor(b, "input")?, c.tensor(b, "tau")?);
+            let op = "torch.linalg.householder_product";
+            ensure!(b.rank(v) >= 2, "{op}: input must have at least 2 dimensions.");
+            let a = Matrices::of(b, v, op, "orgqr_cpu")?;
+            ensure!(a.n >= a.m, "{op}: input.shape[-2] must be greater than or equal to input.shape[-1]");
+            let t = b.shape(tau);
+            let count = t.last().copied().unwrap_or(0);
+            ensure!(count <= a.m, "{op}: input.shape[-1] must be greater than or equal to tau.shape[-1]");
+            ensure!(
+                t[..t.len().max(1) - 1] == a.lead[..],
+                "{op}: Expected batch dimensions of tau to be equal to input.shape[:-2]"
+            );
+            let tau = b.reshape(tau, &[a.batch(), count])?;
+            one(a.unbatched(b, orthogonal(b, a.v, tau, a.m)?)?)
+        },
+        &[
+            ok("f32[3,2]{1,5,3,4,1,2}, f32[2]{0.5,1.5}"),
+            ok("f64[2,3,3]{1,5,3,4,1,2}, f64[2,2]{0.5,1.5,0,1}"),
+            err("f32[2,3], f32[2]", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
+        ],
+    )
+    .variants(&["linalg_householder_product.out"]),
+    OpDef::new(
+        "aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
+        qr,
+        &[
+            ok("f32[3,3]{1,5,3,4,1,2,2,3,6}"),
+            ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),
+            ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}, 'complete'"),
+            ok("f64[2,3]{1,5,3,4,1,2}"),
+            ok("f64[4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}, 'r'"),
+            err(
+                "f32[2,3], 'x'",
+                "qr received unrecognized mode 'x' but expected one of 'reduced' (default), 'r', or 'complete'",
+            ),
+        ],
+    )
+    .variants(&["linalg_qr.out"]),
+];
+
+/// R on and above the diagonal, the reflections' vectors (without their leading ones) below; and their factors
+/// `[batch, min(n, m)]`.
+fn reflections(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
+    let steps = a.n.min(a.m);
+    let tau = b.full(Number::Int(0), b.dtype(a.v), &[a.batch(), steps])?;
+    let done = repeat(b, steps, &[a.v, tau], reflect)?;
+    Ok([done[0], done[1]])
+}
+
+/// One step: what is below the diagonal of column `k` is reflected away.
+fn reflect(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>> {
+    let (a, taus) = (carried[0], carried[1]);
+    let shape = b.shape(a);
+    let left = column(b, a, k)?;
+    let flat = b.shape(left);
+    let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
+    let head = picked(b, left, here, 1)?;
+    let rest = b.select(below, left, zeros_like(b, left)?)?;
+    let square = b.reduce(b.multiply(rest, rest)?, Reducer::Add, &[1])?;
+    // Nothing to reflect leaves everything as it is.
+    let turned = formula(b, [head, square], |[h, s]| {
+        let length = (h * h + s).sqrt();
+        s.equals(0.0).select(h, -length.copysign(h))
+    })?;
+    let tau = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(0.0), (t - h) / t))?;
+    let scale = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(1.0), h - t))?;
+    let vector = b.divide(rest, b.broadcast_in_dim(scale, &flat, &[0])?)?;
+    let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
+    let reflected = reflected(b, a, vector, tau)?;
+    let (is_column, right) = (index_is(b, &shape, 2, Comparison::Eq, k)?, index_is(b, &shape, 2, Comparison::Gt, k)?);
+    let own = b.select(here, b.broadcast_in_dim(turned, &flat, &[0])?, b.select(below, vector, left)?)?;
+    let next = b.select(right, reflected, b.select(is_column, down(b, own, &shape)?, a)?)?;
+    let each = b.broadcast_in_dim(tau, &b.shape(taus), &[0])?;
+    let is_own = index_is(b, &b.shape(taus), 1, Comparison::Eq, k)?;
+    Ok(vec![next, b.select(is_own, each, taus)?])
+}
+
+/// `(1 - tau v v^T) a`.
+fn reflected(b: &Builder, a: ValueId, vector: ValueId, tau: ValueId) -> Result<ValueId> {
+    let shape = b.shape(a);
+    let v = down(b, vector, &shape)?;
+    let along = b.reduce(b.multiply(v, a)?, Reducer::Add, &[1])?;
+    let share = b.multiply(along, b.broadcast_in_dim(tau, &b.shape(along), &[0])?)?;
+    b.subtract(a, b.multiply(v, across(b, share, &shape)?)?)
+}
+
+/// The first `columns` columns of the product of the reflections below the diagonal of `packed`.
+fn orthogonal(b: &Builder, packed: ValueId, tau: ValueId, columns: usize) -> Result<ValueId> {
+    let s = b.shape(packed);
+    let count = b.shape(tau)[1];
+    let start = identity(b, b.dtype(packed), &[s[0], s[1], columns])?;
+    let done = repeat(b, count, &[start, packed, tau], |b, step, carried| {
+        let (q, packed, taus) = (carried[0], carried[1], carried[2]);
+        // The last one first.
+        let k = b.subtract(b.scalar(Number::Int(count as i64 - 1), DType::I32)?, step)?;
+        let left = column(b, packed, k)?;
+        let flat = b.shape(left);
+        let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
+        let vector = b.select(below, left, zeros_like(b, left)?)?;
+        let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
+        let tau = picked(b, taus, index_is(b, &b.shape(taus), 1, Comparison::Eq, k)?, 1)?;
+        Ok(vec![reflected(b, q, vector, tau)?, packed, taus])
+    })?;
+    Ok(done[0])
+}
+
+fn qr(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let mode = c.string("mode")?.unwrap_or("reduced");
+    ensure!(
+        matches!(mode, "reduced" | "r" | "complete"),
+        "qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+    );
+    let a = Matrices::of(b, c.tensor(b, "A")?, "linalg.qr", "geqrf_cpu")?;
+    let [packed, tau] = reflections(b, &a)?;
+    let k = if mode == "complete" { a.n } else { a.n.min(a.m) };
+    let r = triangle(b, b.slice(packed, &[0, 0, 0], &[a.batch(), k, a.m], &[1, 1, 1])?, true)?;
+    let q = match mode {
+        "r" => b.full(Number::Int(0), b.dtype(packed), &[0])?,
+        _ => a.unbatched(b, orthogonal(b, packed, tau, k)?)?,
+    };
+    many([q, a.unbatched(b, r)?])
+}
