@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::{sys, table};
 use crate::types::ElementType;
+
+#[path = "../../tests/common/plugin.rs"]
+mod plugin;
 
 /// Size of one declared struct, and offset and size of each of its fields, under their C names.
 #[derive(Debug)]
@@ -34,13 +37,9 @@ fn declared() -> BTreeMap<String, i64> {
     all
 }
 
-/// The header beside the CPU plugin in the workspace's virtual environment.
-fn header() -> PathBuf {
-    let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let pythons = std::fs::read_dir(&venv).into_iter().flatten().flatten();
-    let include = "site-packages/xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h";
-    let found = pythons.map(|python| python.path().join(include)).find(|header| header.exists());
-    found.unwrap_or_else(|| panic!("no pjrt_c_api.h below {}: run `make setup`", venv.display()))
+/// The folder of the header, beside the plugin.
+fn include() -> PathBuf {
+    plugin::path().with_file_name("include")
 }
 
 /// Values of C expressions, according to the C compiler and the header.
@@ -53,8 +52,7 @@ fn compiled(expressions: impl Iterator<Item = String>) -> BTreeMap<String, i64> 
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (program, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
     std::fs::write(&program, source).expect("writes");
-    let include = header().parent().expect("the header is in a folder").to_owned();
-    let status = Command::new("cc").arg("-I").arg(include).arg(&program).arg("-o").arg(&binary).status();
+    let status = Command::new("cc").arg("-I").arg(include()).arg(&program).arg("-o").arg(&binary).status();
     assert!(status.expect("cc is installed").success(), "a declared name is not in the header");
     let output = Command::new(&binary).output().expect("runs");
     let lines = String::from_utf8(output.stdout).expect("prints text");
@@ -80,7 +78,7 @@ fn declarations_match_the_header() {
 
 #[test]
 fn no_element_type_of_the_header_is_missing() {
-    let text = std::fs::read_to_string(header()).expect("reads");
+    let text = std::fs::read_to_string(include().join("pjrt_c_api.h")).expect("reads");
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let constants = text.split(|c| !is_word(c)).filter(|word| word.starts_with("PJRT_Buffer_Type_"));
     for constant in constants {
