@@ -1,14 +1,23 @@
-"""PyTorch on TPUs: ``torch.compile(model, backend="torchtpu")``.
+"""PyTorch on TPUs: ``torch.compile(model, backend="torchtpu")`` and ``device="tpu"``.
 
 The compiler is Rust (``torchtpu._native``); this package captures graphs, hands them over, and passes tensors without
-copying them. Importing it is optional: PyTorch finds the backend through its entry point.
+copying them. Importing it is optional: PyTorch finds the backend and the device through entry points. Because ``import
+torch`` itself imports this package, nothing here pulls in torch.compile before it is used.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from torchtpu._errors import CompileError, Error, ExecutionError, UnsupportedOp
 from torchtpu._native import __version__
-from torchtpu._plugins import set_plugin
-from torchtpu.backend import stats
-from torchtpu.capture import Trace, capture, lower
+
+if TYPE_CHECKING:
+    from torchtpu._plugins import set_plugin
+    from torchtpu.backend import stats
+    from torchtpu._capture import Trace, capture, lower
+    from torchtpu.device import eager_mode
 
 __all__ = [
     "CompileError",
@@ -18,7 +27,30 @@ __all__ = [
     "UnsupportedOp",
     "__version__",
     "capture",
+    "eager_mode",
     "lower",
     "set_plugin",
     "stats",
 ]
+
+_LATER = {
+    "Trace": "torchtpu._capture",
+    "capture": "torchtpu._capture",
+    "eager_mode": "torchtpu.device",
+    "lower": "torchtpu._capture",
+    "set_plugin": "torchtpu._plugins",
+    "stats": "torchtpu.backend",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'torchtpu' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+def _autoload() -> None:
+    """What PyTorch calls at the end of ``import torch``."""
+    from torchtpu import device
+
+    device.register()

@@ -9,6 +9,7 @@ mod cache;
 mod dump;
 mod error;
 mod host;
+mod kernel;
 mod program;
 mod runner;
 mod session;

@@ -252,7 +252,7 @@ fn evaluate(expr: &str, dims: &DimValues) -> Result<i64> {
 }
 
 /// Where source paths may start, so that they are written relative and equal on every host.
-fn path_prefixes() -> PathPrefixes {
+pub(crate) fn path_prefixes() -> PathPrefixes {
     let here = std::env::current_dir().ok().map(|p| p.display().to_string());
     PathPrefixes::new(here)
 }

@@ -39,6 +39,15 @@ pub enum Origin {
     Disk,
 }
 
+/// How much the plugin's compiler should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// All it can.
+    Full,
+    /// As little as it can, for small programs.
+    Least,
+}
+
 /// What a session did so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
@@ -111,15 +120,43 @@ impl Session {
         signature: Signature,
     ) -> Result<(Arc<Executable>, Origin)> {
         let device = self.client.device(0).map_err(Error::Plugin)?;
-        let options = compile_options(&device);
-        let key = self.key(canonical, &options);
+        self.executable_with(canonical, located, signature, &compile_options(&device))
+    }
+
+    /// As [`Session::executable`], for a program whose device is chosen at each execution.
+    ///
+    /// # Errors
+    /// When the plugin refuses the program.
+    pub(crate) fn portable_executable(
+        &self,
+        canonical: &[u8],
+        located: impl FnOnce() -> Result<Vec<u8>>,
+        signature: Signature,
+        effort: Effort,
+    ) -> Result<Arc<Executable>> {
+        let options = with_flags(CompileOptions { portable: true, ..CompileOptions::default() });
+        let options = match effort {
+            Effort::Least if self.client.platform_name() == "cpu" => options.fast_compile(),
+            _ => options,
+        };
+        self.executable_with(canonical, located, signature, &options).map(|found| found.0)
+    }
+
+    fn executable_with(
+        &self,
+        canonical: &[u8],
+        located: impl FnOnce() -> Result<Vec<u8>>,
+        signature: Signature,
+        options: &CompileOptions,
+    ) -> Result<(Arc<Executable>, Origin)> {
+        let key = self.key(canonical, options);
         if let Some(found) = self.in_memory(&key) {
             self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
             return Ok((found, Origin::Memory));
         }
         let (executable, origin) = match self.on_disk(&key, &signature) {
             Some(found) => (found, Origin::Disk),
-            None => (self.compile(&key, &located()?, &options, signature)?, Origin::Compiled),
+            None => (self.compile(&key, &located()?, options, signature)?, Origin::Compiled),
         };
         let executable = Arc::new(executable);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +216,10 @@ impl Session {
 }
 
 fn compile_options(device: &Device) -> CompileOptions {
-    let mut options = CompileOptions::for_device(device);
+    with_flags(CompileOptions::for_device(device))
+}
+
+fn with_flags(mut options: CompileOptions) -> CompileOptions {
     options.flags.extend(lower::XLA_FLAGS.iter().map(|&(name, on)| (name.to_owned(), FlagValue::Bool(on))));
     options
 }

@@ -14,10 +14,11 @@ mod steps;
 mod tests;
 
 use crate::builder::Builder;
-use crate::dtype::DType;
+use crate::dtype::{Category, DType};
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::ops::TensorArg;
+use crate::ops::support::torch_name;
 use crate::types::{Dims, Shape, TensorType};
 use crate::{ensure, invalid};
 use rustc_hash::FxHashMap;
@@ -50,6 +51,8 @@ pub struct CellId(u32);
 #[derive(Default)]
 pub struct Aliases {
     state: RefCell<State>,
+    /// Whether a cell takes over the layout of a tensor that overwrites all of it.
+    relaying: bool,
 }
 
 #[derive(Default)]
@@ -121,8 +124,13 @@ impl Layout {
                 || (self.offset == other.offset && steps().all(|(&n, (a, b))| n == 1 || a == b)))
     }
 
+    /// Whether it is dense and fills the same places as `cell`, which is dense from the start of its storage.
+    fn covers(&self, cell: &Layout) -> bool {
+        self.offset == 0 && self.numel() == cell.numel() && self.dense_order().is_some()
+    }
+
     /// One past the last place touched; `None` if it does not fit `usize`.
-    fn end(&self) -> Option<usize> {
+    pub fn end(&self) -> Option<usize> {
         if self.sizes.contains(&0) {
             return Some(0);
         }
@@ -139,6 +147,11 @@ impl Aliases {
     /// No cells yet.
     pub fn new() -> Aliases {
         Aliases::default()
+    }
+
+    /// No cells yet; a cell written as a whole keeps the value as it was written, in the writing tensor's shape.
+    pub fn relaying() -> Aliases {
+        Aliases { relaying: true, ..Aliases::default() }
     }
 
     /// A new storage that holds `value` as `layout` places it. A layout that does not fill its storage densely is
@@ -226,6 +239,12 @@ impl Aliases {
                      location. Please clone() the tensor before performing the operation."
                 );
             }
+            if self.relaying && t.layout.covers(&c.layout) {
+                let (cell, layout) = (t.cell, t.layout.clone());
+                drop(s);
+                self.overwrite(cell, layout, value);
+                return Ok(());
+            }
             (t.cell, t.layout.clone(), plan::plan(&c.layout, &t.layout)?, c.value)
         };
         let next = steps::write(b, &steps, base, value)?;
@@ -236,6 +255,31 @@ impl Aliases {
         c.reads.clear();
         c.reads.insert(view, value);
         Ok(())
+    }
+
+    fn overwrite(&self, cell: CellId, layout: Layout, value: ValueId) {
+        let mut s = self.state.borrow_mut();
+        let c = &mut s.cells[cell.index()];
+        (c.value, c.layout) = (value, layout);
+        c.writes += 1;
+        c.reads.clear();
+    }
+
+    /// Writes `value` through `t` as an in-place or `out=` overload does: converted to the element type of `t`.
+    ///
+    /// # Errors
+    /// In PyTorch's words, if the types do not allow that or the shapes differ; as [`Aliases::write`].
+    pub fn store(&self, b: &Builder, t: TensorId, value: ValueId) -> Result<()> {
+        let (from, to) = (b.dtype(value), self.dtype(t));
+        ensure!(
+            can_cast(from, to),
+            "result type {} can't be cast to the desired output type {}",
+            torch_name(from),
+            torch_name(to)
+        );
+        let (shape, want) = (b.shape(value), self.shape(t));
+        ensure!(shape == want, "output with shape {:?} doesn't match the broadcast shape {:?}", &want[..], &shape[..]);
+        self.write(b, t, b.convert(value, to)?)
     }
 
     /// The layout of `t` over its storage.
@@ -258,6 +302,12 @@ impl Aliases {
     pub fn writes(&self, t: TensorId) -> usize {
         self.state.borrow().tensor(t).1.writes
     }
+    /// The value of the storage of `t` and how it lies there.
+    pub fn whole(&self, t: TensorId) -> (ValueId, Layout) {
+        let s = self.state.borrow();
+        let cell = s.tensor(t).1;
+        (cell.value, cell.layout.clone())
+    }
     /// `t` as an argument of a call.
     pub fn arg(&self, t: TensorId) -> AliasArg<'_> {
         AliasArg { aliases: self, tensor: t }
@@ -266,6 +316,12 @@ impl Aliases {
     fn tensor_ref(&self, t: TensorId) -> Ref<'_, Tensor> {
         Ref::map(self.state.borrow(), |s| &s.tensors[t.index()])
     }
+}
+
+/// `torch.can_cast`.
+fn can_cast(from: DType, to: DType) -> bool {
+    let (from, to) = (from.category(), to.category());
+    from <= to || (from == Category::Float && to == Category::Complex)
 }
 
 impl State {

@@ -169,6 +169,31 @@ impl Graph {
         kept
     }
 
+    /// This graph without nodes that no output needs, inputs included; and the former positions of the inputs that stay.
+    /// Mutations of inputs that are gone become plain outputs.
+    pub fn without_unused_inputs(&self) -> (Graph, Vec<usize>) {
+        let mut used = vec![false; self.nodes.len()];
+        self.outputs.iter().for_each(|o| used[o.value.index()] = true);
+        for i in (0..self.nodes.len()).rev() {
+            if used[i] {
+                self.nodes[i].operands.iter().for_each(|v| used[v.index()] = true);
+            }
+        }
+        let kept: Vec<usize> = (0..self.inputs.len()).filter(|&i| used[self.inputs[i].value.index()]).collect();
+        let mut graph = self.clone();
+        graph.inputs = kept.iter().map(|&i| self.inputs[i].clone()).collect();
+        for (index, input) in graph.inputs.iter().enumerate() {
+            graph.nodes[input.value.index()].op = Op::Input { index };
+        }
+        for output in &mut graph.outputs {
+            if let OutputKind::Mutation(input) = output.kind {
+                let place = kept.iter().position(|&k| k == input);
+                output.kind = place.map_or(OutputKind::User, OutputKind::Mutation);
+            }
+        }
+        (graph.without_dead_nodes(), kept)
+    }
+
     fn live(&self) -> Vec<bool> {
         let mut live = vec![false; self.nodes.len()];
         for v in self.inputs.iter().map(|i| i.value).chain(self.outputs.iter().map(|o| o.value)) {

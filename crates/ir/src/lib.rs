@@ -18,6 +18,7 @@ pub mod alias;
 pub mod builder;
 pub mod diag;
 pub mod dtype;
+pub mod eager;
 pub mod error;
 pub mod eval;
 pub mod float8;

@@ -51,6 +51,10 @@ impl Symbols {
         self.consulted.borrow_mut().extend(sym.free.iter().cloned());
         sym.value
     }
+    /// The symbols the program depends on.
+    pub fn consulted_names(&self) -> BTreeSet<Arc<str>> {
+        self.consulted.borrow().clone()
+    }
     /// The bindings the program depends on, by name.
     pub fn consulted(&self) -> BTreeMap<Arc<str>, i64> {
         let known = |s: &Arc<str>| self.get(s).map(|v| (s.clone(), v));

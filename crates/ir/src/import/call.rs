@@ -3,7 +3,7 @@
 use super::arguments::{self, Assigned, Owned};
 use super::{Binding, Importer, Scope, python_ops, survey};
 use crate::alias::{Layout, TensorId};
-use crate::dtype::{Category, DType};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::ops::{Arg, Call, ExpandFn, Outs, Rule, Scalar, Variant, ViewFn};
@@ -11,7 +11,7 @@ use crate::symbol::Expr;
 use crate::trace::schema::{
     Argument, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorName,
 };
-use crate::{ensure, invalid};
+use crate::invalid;
 use smallvec::SmallVec;
 
 /// The names of a node's results, lists spelled out; `None` for one that nobody wants.
@@ -169,7 +169,7 @@ impl<'t> Importer<'t> {
         }
         for (target, next) in written.into_iter().zip(next) {
             if let (Some(t), Some(v)) = (target, next) {
-                self.store(t, *v)?;
+                self.aliases.store(&self.b, t, *v)?;
             }
         }
         Ok(())
@@ -206,7 +206,7 @@ impl<'t> Importer<'t> {
         expect_results(&outs, targets.len())?;
         for (&t, out) in targets.iter().zip(outs) {
             if let Some(v) = out {
-                self.store(t, v)?;
+                self.aliases.store(&self.b, t, v)?;
             }
         }
         for (name, &t) in results(node)?.into_iter().zip(targets) {
@@ -215,19 +215,6 @@ impl<'t> Importer<'t> {
             }
         }
         Ok(())
-    }
-
-    fn store(&self, t: TensorId, v: ValueId) -> Result<()> {
-        let (from, to) = (self.b.dtype(v), self.aliases.dtype(t));
-        ensure!(
-            can_cast(from, to),
-            "result type {} can't be cast to the desired output type {}",
-            scalar_type(from),
-            scalar_type(to)
-        );
-        let (shape, want) = (self.b.shape(v), self.aliases.shape(t));
-        ensure!(shape == want, "output with shape {:?} doesn't match the broadcast shape {:?}", &want[..], &shape[..]);
-        self.aliases.write(&self.b, t, self.b.convert(v, to)?)
     }
 
     fn out_targets(&self, scope: &Scope<'t>, assigned: &Assigned<'t>) -> Result<Vec<TensorId>> {
@@ -346,36 +333,6 @@ fn no_lowering(node: &Node) -> Error {
         Some(name) => Error::unsupported(format!("no lowering for {}", name.trim_end_matches(".default")))
             .with_help("`tputc ops` lists what is lowered; under torch.compile such an op can run on the host"),
         None => Error::unsupported(format!("`{}` is no op of PyTorch's", node.target)),
-    }
-}
-
-/// `torch.can_cast`.
-fn can_cast(from: DType, to: DType) -> bool {
-    let (from, to) = (from.category(), to.category());
-    from <= to || (from == Category::Float && to == Category::Complex)
-}
-
-/// PyTorch's name of a type in messages.
-fn scalar_type(d: DType) -> &'static str {
-    use DType::*;
-    match d {
-        Bool => "Bool",
-        I8 => "Char",
-        I16 => "Short",
-        I32 => "Int",
-        I64 => "Long",
-        U8 => "Byte",
-        U16 => "UInt16",
-        U32 => "UInt32",
-        U64 => "UInt64",
-        F8E4M3FN => "Float8_e4m3fn",
-        F8E5M2 => "Float8_e5m2",
-        BF16 => "BFloat16",
-        F16 => "Half",
-        F32 => "Float",
-        F64 => "Double",
-        C64 => "ComplexFloat",
-        C128 => "ComplexDouble",
     }
 }
 

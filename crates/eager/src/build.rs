@@ -1,0 +1,228 @@
+//! From a call that was not seen before to its plan.
+
+use crate::cells::TypeId;
+use crate::core::{Core, Request};
+use crate::error::{Error, Result};
+use crate::plan::{New, Plan, Source, Value};
+use crate::registry::Op;
+use crate::words::{Header, Reader, Word, dtype_code, scalar_of};
+use ir::alias::Layout;
+use ir::eager::{CellType, EagerCall, EagerGraph, EagerInput, Given};
+use ir::ops::{Arg, Context, parse_default};
+use ir::symbol::Symbols;
+use ir::{DType, Graph, Op as CoreOp, OutputKind};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What stands between a call and its plan.
+pub(crate) enum Obstacle {
+    /// The cell in this slot has to take another form first: this element type, at least so many elements.
+    Reform { slot: usize, dtype: DType, places: usize },
+}
+
+/// A call's cells as they are seen while it is built.
+pub(crate) struct Seen {
+    /// The types of the slots' values; `None` for one that was never written.
+    pub(crate) types: Vec<Option<Arc<CellType>>>,
+    pub(crate) nbytes: Vec<u64>,
+}
+
+/// The arguments of a call, apart.
+pub(crate) struct Parsed {
+    header: Header,
+    words: Vec<Word>,
+}
+
+impl Parsed {
+    pub(crate) fn read(request: &Request<'_>, count: usize) -> Result<Parsed> {
+        let mut reader = Reader::new(request.words, request.scalars);
+        let words = (0..count).map(|_| reader.argument()).collect::<Result<Vec<_>>>()?;
+        Ok(Parsed { header: Header::of(request.words)?, words })
+    }
+
+    /// The types of all cells, those never written included, or the first that does not fit the views of it.
+    pub(crate) fn cells(&self, seen: &Seen) -> Result<std::result::Result<Vec<CellType>, Obstacle>> {
+        let mut views: Vec<Vec<(DType, &Layout)>> = seen.types.iter().map(|_| vec![]).collect();
+        let mut see = |slot: usize, dtype, layout| {
+            if let Some(views) = views.get_mut(slot) {
+                views.push((dtype, layout));
+            }
+        };
+        for word in &self.words {
+            collect(word, &mut see);
+        }
+        let mut cells = vec![];
+        for (slot, views) in views.iter().enumerate() {
+            let Some(&(dtype, first)) = views.first() else {
+                return Err(Error::internal("a cell that no tensor views"));
+            };
+            if views.iter().any(|(d, _)| *d != dtype) {
+                return Err(Error::not_implemented("one storage is seen as two element types in the same call"));
+            }
+            let places = (seen.nbytes[slot] as usize) / dtype.size().max(1);
+            let ends = views.iter().map(|(_, l)| l.end()).collect::<Option<Vec<_>>>();
+            let end = ends.and_then(|e| e.into_iter().max()).unwrap_or(usize::MAX);
+            match &seen.types[slot] {
+                Some(ty) if ty.dtype == dtype && ty.layout.numel() >= Some(end) => cells.push(CellType::clone(ty)),
+                Some(_) => return Ok(Err(Obstacle::Reform { slot, dtype, places: places.max(end) })),
+                None => cells.push(unwritten(dtype, first, places.max(end))),
+            }
+        }
+        Ok(Ok(cells))
+    }
+}
+
+fn collect<'w>(word: &'w Word, see: &mut impl FnMut(usize, DType, &'w Layout)) {
+    match word {
+        Word::Tensor { slot, dtype, layout } => see(*slot, *dtype, layout),
+        Word::List(words) => words.iter().for_each(|w| collect(w, see)),
+        Word::Host { .. } | Word::Plain(_) => {}
+    }
+}
+
+/// The type of a storage without a value: as its first tensor sees it, if that sees all of it.
+fn unwritten(dtype: DType, view: &Layout, places: usize) -> CellType {
+    let whole = view.offset == 0 && view.numel() == Some(places) && view.dense_order().is_some();
+    let layout = if whole { view.clone() } else { Layout::contiguous([places].into_iter().collect::<ir::Shape>()) };
+    CellType { dtype, layout }
+}
+
+/// Traces the call.
+pub(crate) fn trace(
+    op: &Op,
+    parsed: Parsed,
+    cells: &[CellType],
+    expected: Option<&[Option<CellType>]>,
+    loc: ir::Loc,
+) -> Result<EagerGraph> {
+    let Parsed { header, words } = parsed;
+    let schema = op.entry.schema;
+    let mut slots: Vec<Option<Word>> = schema.args.iter().map(|_| None).collect();
+    let mut outs = vec![];
+    for (word, place) in words.into_iter().zip(op.places()?) {
+        match place {
+            Some(i) => slots[*i] = Some(word),
+            None => out_tensors(word, &mut outs)?,
+        }
+    }
+    let mut args = vec![];
+    for (param, slot) in schema.args.iter().zip(slots) {
+        args.push(match slot {
+            Some(word) => word.given(param.parts().base == "Tensor")?,
+            None => Given::Plain(parse_default(param)?),
+        });
+    }
+    let context = Context {
+        symbols: Symbols::new(Default::default()),
+        precision: header.precision,
+        default_dtype: Some(header.default_dtype),
+        ..Context::default()
+    };
+    let call = EagerCall { entry: op.entry, cells, args, outs, results: expected, loc };
+    Ok(call.trace(context)?)
+}
+
+fn out_tensors(word: Word, outs: &mut Vec<ir::eager::Tensor>) -> Result<()> {
+    match word {
+        Word::List(words) => words.into_iter().try_for_each(|w| out_tensors(w, outs)),
+        Word::Plain(Arg::None) => Ok(()),
+        word => {
+            outs.extend(word.tensor()?);
+            Ok(())
+        }
+    }
+}
+
+/// A plan without its types interned.
+pub(crate) struct Draft {
+    graph: Graph,
+    traced: EagerGraph,
+    sources: Vec<Value>,
+}
+
+impl Draft {
+    /// Takes apart which outputs are computed and which are inputs as they stand.
+    pub(crate) fn new(traced: EagerGraph) -> Draft {
+        let graph = &traced.graph;
+        let mut kept = vec![];
+        let mut sources = vec![];
+        for output in &graph.outputs {
+            sources.push(match graph.node(output.value).op {
+                CoreOp::Input { index } if matches!(traced.inputs[index], EagerInput::Cell(_)) => Value::Input(index),
+                _ => {
+                    kept.push(output.clone());
+                    Value::Output(kept.len() - 1)
+                }
+            });
+        }
+        // An input that goes on living in another cell cannot be taken over.
+        let shared = |i: usize| sources.iter().any(|s| matches!(s, Value::Input(n) if *n == i));
+        for output in &mut kept {
+            if matches!(output.kind, OutputKind::Mutation(i) if shared(i)) {
+                output.kind = OutputKind::User;
+            }
+        }
+        let mut graph = graph.clone();
+        graph.outputs = kept;
+        Draft { graph, traced, sources }
+    }
+
+    /// Compiles it.
+    pub(crate) fn finish(
+        self,
+        core: &Core,
+        request: &Request<'_>,
+        types: SmallVec<[TypeId; 8]>,
+        cells: &[CellType],
+    ) -> Result<Plan> {
+        let Draft { graph, traced, sources } = self;
+        let executable = if graph.outputs.is_empty() { None } else { Some(core.session().kernel(&graph)?) };
+        let mut inputs = vec![];
+        for (input, node) in traced.inputs.iter().zip(&graph.inputs) {
+            inputs.push(match input {
+                EagerInput::Cell(slot) => Source::Cell(*slot),
+                EagerInput::Symbol(name) => {
+                    let float = graph.tensor_type(node.value).is_some_and(|t| t.dtype == DType::F64);
+                    Source::Scalar(scalar_of(name)?, float)
+                }
+                EagerInput::Rng => Source::Rng,
+            });
+        }
+        let donated = executable.as_ref().map(|e| e.signature().donated.clone()).unwrap_or_default();
+        let donated = donated.into_iter().filter_map(|i| match inputs[i] {
+            Source::Cell(slot) => Some((i, slot)),
+            _ => None,
+        });
+        let donated = donated.collect();
+        let guard = |name: &Arc<str>| {
+            let i = scalar_of(name)?;
+            Ok((i, request.scalars.get(i).copied().unwrap_or_default()))
+        };
+        let guards = traced.consulted.iter().map(guard).collect::<Result<Vec<_>>>()?;
+        let mut state = core.lock();
+        let unwritten = types.iter().enumerate().filter(|(_, t)| **t == 0).map(|(slot, _)| slot).collect::<Vec<_>>();
+        let assumed = unwritten.into_iter().map(|slot| (slot, state.cells.intern(cells[slot].clone()))).collect();
+        let mut from = sources.into_iter();
+        let mut next = || from.next().ok_or_else(|| Error::internal("fewer outputs than results"));
+        let mut results = vec![];
+        for ty in traced.results {
+            results.push(match ty {
+                None => None,
+                Some(ty) => Some(New {
+                    from: next()?,
+                    nbytes: (ty.layout.numel().unwrap_or(0) * ty.dtype.size()) as u64,
+                    dtype: dtype_code(ty.dtype),
+                    sizes: ty.layout.sizes.iter().map(|&n| n as i64).collect(),
+                    strides: ty.layout.strides.iter().map(|&n| n as i64).collect(),
+                    ty: state.cells.intern(ty),
+                }),
+            });
+        }
+        let mut written = vec![];
+        for (slot, ty) in traced.written {
+            written.push((slot, state.cells.intern(ty), next()?));
+        }
+        let words = request.words.into();
+        Ok(Plan { words, types, guards, assumed, executable, inputs, donated, results, written })
+    }
+}

@@ -1,0 +1,177 @@
+//! Storages, their values, and what is known of them.
+
+use crate::error::{Error, Result};
+use crate::space::Space;
+use ir::eager::CellType;
+use runtime::Buffer;
+use rustc_hash::FxHashMap;
+use slab::Slab;
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The type of a cell's value, interned; 0 for a cell that was never written.
+pub(crate) type TypeId = u32;
+
+/// A storage.
+pub(crate) struct Cell {
+    pub(crate) device: usize,
+    pub(crate) nbytes: u64,
+    pub(crate) address: usize,
+    pub(crate) ty: TypeId,
+    pub(crate) value: Option<Arc<Held>>,
+    pub(crate) origin: Origin,
+}
+
+/// What made a value: for errors that come later, and for naming the holders of memory.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Origin {
+    pub(crate) op: u32,
+    pub(crate) location: u64,
+}
+
+/// A buffer whose bytes are counted while it lives.
+pub(crate) struct Held {
+    buffer: Buffer,
+    bytes: u64,
+    ledger: Arc<Ledger>,
+}
+
+/// Bytes in use on one device.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    now: AtomicU64,
+    peak: AtomicU64,
+    allocations: AtomicU64,
+}
+
+impl Ledger {
+    fn add(&self, bytes: u64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+        self.allocations.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+    pub(crate) fn allocations(&self) -> u64 {
+        self.allocations.load(Ordering::Relaxed)
+    }
+    pub(crate) fn reset_peak(&self) {
+        self.peak.store(self.now(), Ordering::Relaxed);
+    }
+}
+
+impl Held {
+    pub(crate) fn new(buffer: Buffer, ledger: &Arc<Ledger>) -> Arc<Held> {
+        let ty = buffer.tensor_type();
+        let bytes = ty.host_size_in_bytes().unwrap_or(0) as u64;
+        ledger.add(bytes);
+        Arc::new(Held { buffer, bytes, ledger: ledger.clone() })
+    }
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.ledger.now.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What `Executable::execute` takes: a value that may be shared with cells.
+pub(crate) struct Operand(pub(crate) Arc<Held>);
+
+impl Borrow<Buffer> for Operand {
+    fn borrow(&self) -> &Buffer {
+        &self.0.buffer
+    }
+}
+
+/// All storages of all devices.
+pub(crate) struct Cells {
+    slab: Slab<Cell>,
+    space: Space,
+    by_address: FxHashMap<usize, u64>,
+    types: Vec<Arc<CellType>>,
+    ids: FxHashMap<Arc<CellType>, TypeId>,
+}
+
+impl Cells {
+    pub(crate) fn new() -> Result<Cells> {
+        let space = Space::reserve().ok_or_else(|| Error::new("the system lends no addresses for \"tpu\" storages"))?;
+        let (by_address, ids) = (FxHashMap::default(), FxHashMap::default());
+        Ok(Cells { slab: Slab::new(), space, by_address, types: vec![], ids })
+    }
+
+    /// A storage of `nbytes` with no value, and its address.
+    pub(crate) fn add(&mut self, device: usize, nbytes: u64) -> Result<(u64, usize)> {
+        let address = self.space.take(nbytes).ok_or_else(|| no_addresses(nbytes))?;
+        let cell = Cell { device, nbytes, address, ty: 0, value: None, origin: Origin::default() };
+        let id = self.slab.insert(cell) as u64 + 1;
+        self.by_address.insert(address, id);
+        Ok((id, address))
+    }
+
+    /// Forgets a storage and gives its value back, to be dropped outside of locks.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Arc<Held>> {
+        let cell = self.slab.try_remove((id as usize).checked_sub(1)?)?;
+        self.by_address.remove(&cell.address);
+        self.space.give(cell.address);
+        cell.value
+    }
+
+    pub(crate) fn resize(&mut self, id: u64, nbytes: u64) -> Result<usize> {
+        let address = self.space.take(nbytes).ok_or_else(|| no_addresses(nbytes))?;
+        let cell = self.get_mut(id)?;
+        let old = std::mem::replace(&mut cell.address, address);
+        cell.nbytes = nbytes;
+        self.by_address.remove(&old);
+        self.by_address.insert(address, id);
+        self.space.give(old);
+        Ok(address)
+    }
+
+    /// The storage whose range holds `address`.
+    pub(crate) fn at(&self, address: usize) -> Option<u64> {
+        self.by_address.get(&self.space.start(address)?).copied()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Result<&Cell> {
+        self.slab.get((id as usize).wrapping_sub(1)).ok_or_else(gone)
+    }
+    pub(crate) fn get_mut(&mut self, id: u64) -> Result<&mut Cell> {
+        self.slab.get_mut((id as usize).wrapping_sub(1)).ok_or_else(gone)
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Cell> {
+        self.slab.iter().map(|(_, cell)| cell)
+    }
+
+    /// The number of a type.
+    pub(crate) fn intern(&mut self, ty: CellType) -> TypeId {
+        if let Some(&id) = self.ids.get(&ty) {
+            return id;
+        }
+        let ty = Arc::new(ty);
+        self.types.push(ty.clone());
+        let id = self.types.len() as TypeId;
+        self.ids.insert(ty, id);
+        id
+    }
+    /// The type of a number.
+    pub(crate) fn ty(&self, id: TypeId) -> Option<&Arc<CellType>> {
+        self.types.get((id as usize).checked_sub(1)?)
+    }
+}
+
+fn gone() -> Error {
+    Error::internal("a tensor's storage is gone, or is none of this device's")
+}
+
+fn no_addresses(nbytes: u64) -> Error {
+    Error::new(format!("there are no addresses left for a storage of {nbytes} bytes"))
+}

@@ -1,0 +1,521 @@
+//! The device as one object: storages, plans, what is under way.
+
+use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
+use crate::cells::{Cells, Held, Ledger, Operand, Origin, TypeId};
+use crate::error::{Error, Result};
+use crate::plan::{New, Plan, Source, Value};
+use crate::registry;
+use crate::words::Header;
+use driver::Session;
+use ir::eager::CellType;
+use ir::ops::Variant;
+use ir::{DType, Loc, TensorType};
+use runtime::{Buffer, Device, Event, ExecuteOptions};
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Executions under way beyond which a call waits for the oldest.
+const MOST_PENDING: usize = 4096;
+/// Executions under way beyond which finished ones are looked for.
+const SOME_PENDING: usize = 64;
+/// Numbers kept on a device.
+const MOST_SCALARS: usize = 1024;
+/// Turns after which a call whose cells will not settle is given up.
+const MOST_TURNS: usize = 16;
+
+/// Gives seed and offset for a draw from a generator (null: the device's own).
+pub type SeedSource = fn(device: usize, generator: usize) -> [u64; 2];
+
+/// A call, as the shim gives it.
+pub struct Request<'a> {
+    /// Op and arguments, see csrc/abi.h.
+    pub words: &'a [u64],
+    /// The storages of its tensors, each once.
+    pub cells: &'a [u64],
+    /// Bits of lifted numbers.
+    pub scalars: &'a [u64],
+    /// A generator of the shim's, or 0.
+    pub generator: usize,
+    /// The device.
+    pub device: usize,
+    /// The user's line, as [`Core::locate`] numbers it.
+    pub location: u64,
+    /// What PyTorch says of the results; `None` if it was not asked yet.
+    pub expected: Option<Expected>,
+}
+
+/// What PyTorch's meta kernel says.
+pub enum Expected {
+    /// It gives tensors of these types.
+    Types(Vec<Option<CellType>>),
+    /// There is none.
+    Unknown,
+}
+
+/// A new tensor of a call.
+pub struct Made {
+    pub(crate) cell: u64,
+    pub(crate) address: usize,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) index: usize,
+}
+
+/// What a call came to.
+pub enum Outcome {
+    /// Its new tensors; `None` for an undefined one.
+    Done(Vec<Option<Made>>),
+    /// It was not seen before: ask PyTorch what it gives.
+    NeedsResults,
+}
+
+/// Counters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stats {
+    /// Executions of single ops.
+    pub executions: u64,
+    /// Calls that ran without an execution, by sharing values.
+    pub shared: u64,
+    /// Calls not seen before.
+    pub traced: u64,
+}
+
+/// A device's memory, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// In use.
+    pub allocated: u64,
+    /// The most since the last reset.
+    pub peak: u64,
+    /// Values made since the start.
+    pub allocations: u64,
+}
+
+/// All devices of a session.
+pub struct Core {
+    session: Arc<Session>,
+    devices: Vec<Device>,
+    ledgers: Vec<Arc<Ledger>>,
+    state: Mutex<State>,
+    debug: AtomicBool,
+    seeds: OnceLock<SeedSource>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    executions: AtomicU64,
+    shared: AtomicU64,
+    traced: AtomicU64,
+}
+
+/// What calls change.
+pub(crate) struct State {
+    pub(crate) cells: Cells,
+    plans: FxHashMap<u64, Vec<Arc<Plan>>>,
+    scalars: FxHashMap<(usize, bool, u64), Arc<Held>>,
+    pending: Vec<VecDeque<(Event, Origin)>>,
+    failures: Vec<Option<Error>>,
+    places: Vec<Loc>,
+    place_ids: FxHashMap<Loc, u64>,
+}
+
+impl Core {
+    /// The devices of `session`.
+    ///
+    /// # Errors
+    /// When the plugin has none, or the system lends no addresses.
+    pub fn new(session: Arc<Session>) -> Result<Core> {
+        let devices = session.client().devices();
+        let count = devices.len();
+        let state = State {
+            cells: Cells::new()?,
+            plans: FxHashMap::default(),
+            scalars: FxHashMap::default(),
+            pending: (0..count).map(|_| VecDeque::new()).collect(),
+            failures: vec![None; count],
+            places: vec![],
+            place_ids: FxHashMap::default(),
+        };
+        Ok(Core {
+            ledgers: devices.iter().map(|_| Arc::default()).collect(),
+            session,
+            devices,
+            state: Mutex::new(state),
+            debug: AtomicBool::new(false),
+            seeds: OnceLock::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The session behind the devices.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+    /// How many devices there are.
+    pub fn device_count(&self) -> usize {
+        self.devices.len()
+    }
+    /// Whether each call waits for its execution, so that errors come at their line.
+    pub fn set_debug(&self, debug: bool) {
+        self.debug.store(debug, Ordering::Relaxed);
+    }
+    /// Where random seeds come from.
+    pub fn set_seeds(&self, source: SeedSource) {
+        let _ = self.seeds.set(source);
+    }
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let c = &self.counters;
+        Stats { executions: read(&c.executions), shared: read(&c.shared), traced: read(&c.traced) }
+    }
+    /// Memory of a device.
+    pub fn memory(&self, device: usize) -> Memory {
+        let Some(ledger) = self.ledgers.get(device) else { return Memory::default() };
+        Memory { allocated: ledger.now(), peak: ledger.peak(), allocations: ledger.allocations() }
+    }
+    /// Forgets the most memory that a device has used.
+    pub fn reset_peak(&self, device: usize) {
+        if let Some(ledger) = self.ledgers.get(device) {
+            ledger.reset_peak();
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    pub(crate) fn device(&self, index: usize) -> Result<&Device> {
+        let count = self.devices.len();
+        self.devices.get(index).ok_or_else(|| Error::new(format!("there is no device tpu:{index}, only {count}")))
+    }
+    pub(crate) fn ledger(&self, index: usize) -> &Arc<Ledger> {
+        &self.ledgers[index]
+    }
+
+    /// The number of a user's line.
+    pub fn locate(&self, file: &str, line: u32, function: &str) -> u64 {
+        let loc = Loc { file: file.into(), line, function: function.into(), ..Loc::default() };
+        let mut state = self.lock();
+        if let Some(&id) = state.place_ids.get(&loc) {
+            return id;
+        }
+        state.places.push(loc.clone());
+        let id = state.places.len() as u64;
+        state.place_ids.insert(loc, id);
+        id
+    }
+
+    /// Runs a call, or says what is missing to run it.
+    ///
+    /// # Errors
+    /// In PyTorch's words, for what PyTorch refuses; `NotImplemented` for what has no lowering; what the plugin reports.
+    pub fn dispatch(&self, request: &Request<'_>) -> Result<Outcome> {
+        for _ in 0..MOST_TURNS {
+            let state = self.lock();
+            let types = state.types_of(request.cells)?;
+            let hash = hash(request.words, &types);
+            if let Some(plan) = state.plan(hash, request, &types) {
+                return self.run(state, &plan, request).map(Outcome::Done);
+            }
+            if request.expected.is_none() {
+                return Ok(Outcome::NeedsResults);
+            }
+            let seen = state.seen(request.cells, &types);
+            let loc = state.place(request.location);
+            drop(state);
+            if let Some(plan) = self.build(request, types, &seen, loc)? {
+                self.lock().plans.entry(hash).or_default().push(Arc::new(plan));
+            }
+        }
+        Err(Error::internal("a call's storages do not come to rest"))
+    }
+
+    /// The plan of a call; `None` if a cell had to be brought into another form first.
+    fn build(
+        &self,
+        request: &Request<'_>,
+        types: SmallVec<[TypeId; 8]>,
+        seen: &Seen,
+        loc: Loc,
+    ) -> Result<Option<Plan>> {
+        let op = registry::op(Header::of(request.words)?.op).ok_or_else(|| Error::internal("no such op"))?;
+        let parsed = Parsed::read(request, op.places()?.len())?;
+        let cells = match parsed.cells(seen)? {
+            Ok(cells) => cells,
+            Err(Obstacle::Reform { slot, dtype, places }) => {
+                self.reform(request.cells[slot], dtype, places)?;
+                return Ok(None);
+            }
+        };
+        let expected = match &request.expected {
+            Some(Expected::Types(types)) if op.entry.variant == Variant::Functional => Some(types.as_slice()),
+            _ => None,
+        };
+        let traced = trace(op, parsed, &cells, expected, loc)?;
+        self.counters.traced.fetch_add(1, Ordering::Relaxed);
+        Draft::new(traced).finish(self, request, types, &cells).map(Some)
+    }
+
+    /// Gives the value of a cell another element type and at least so many elements.
+    fn reform(&self, cell: u64, dtype: DType, places: usize) -> Result<()> {
+        let (ty, value, device) = {
+            let state = self.lock();
+            let cell = state.cells.get(cell)?;
+            let ty = state.cells.ty(cell.ty).cloned().ok_or_else(|| Error::internal("a cell without a type"))?;
+            (ty, cell.value.clone(), cell.device)
+        };
+        let Some(value) = value else { return Err(Error::internal("a cell without a value")) };
+        let (graph, next) = ir::eager::flatten(&ty, dtype, places)?;
+        let executable = self.session.kernel(&graph)?;
+        let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
+        let mut run = executable.execute(&[Operand(value)], &options)?;
+        let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
+        let held = Held::new(output, self.ledger(device));
+        let mut state = self.lock();
+        let ty = state.cells.intern(next);
+        let cell = state.cells.get_mut(cell)?;
+        cell.ty = ty;
+        let _old = cell.value.replace(held);
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        plan: &Arc<Plan>,
+        request: &Request<'_>,
+    ) -> Result<Vec<Option<Made>>> {
+        let origin = Origin { op: request.words[0] as u32, location: request.location };
+        let inputs = self.inputs(&mut state, plan, request)?;
+        let mut outputs: SmallVec<[Arc<Held>; 4]> = SmallVec::new();
+        let mut failed = None;
+        if let Some(executable) = &plan.executable {
+            self.counters.executions.fetch_add(1, Ordering::Relaxed);
+            let lent = state.lend(plan, request.cells, &inputs)?;
+            let options = ExecuteOptions { device: Some(self.device(request.device)?), non_donatable: &lent, launch_id: 0 };
+            match executable.execute(&inputs, &options) {
+                Ok(run) => {
+                    let ledger = self.ledger(request.device);
+                    outputs.extend(run.outputs.into_iter().map(|b| Held::new(b, ledger)));
+                    if self.debug.load(Ordering::Relaxed) {
+                        failed = run.done.wait().err();
+                    } else {
+                        state.start(request.device, run.done, origin);
+                    }
+                }
+                Err(error) => {
+                    state.take_back(plan, request.cells, &inputs);
+                    return Err(self.explain(&state, error.into(), origin));
+                }
+            }
+        } else {
+            self.counters.shared.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(error) = failed {
+            return Err(self.explain(&state, error.into(), origin));
+        }
+        let value = |from: Value| match from {
+            Value::Output(i) => outputs.get(i).cloned(),
+            Value::Input(i) => inputs.get(i).map(|o| o.0.clone()),
+        };
+        for (slot, ty, from) in &plan.written {
+            let cell = state.cells.get_mut(request.cells[*slot])?;
+            (cell.ty, cell.origin) = (*ty, origin);
+            cell.value = value(*from);
+        }
+        let mut made = vec![];
+        for (index, result) in plan.results.iter().enumerate() {
+            made.push(match result {
+                None => None,
+                Some(New { from, nbytes, ty, .. }) => {
+                    let (id, address) = state.cells.add(request.device, *nbytes)?;
+                    let cell = state.cells.get_mut(id)?;
+                    (cell.ty, cell.origin, cell.value) = (*ty, origin, value(*from));
+                    Some(Made { cell: id, address, plan: plan.clone(), index })
+                }
+            });
+        }
+        Ok(made)
+    }
+
+    fn inputs(&self, state: &mut State, plan: &Plan, request: &Request<'_>) -> Result<SmallVec<[Operand; 8]>> {
+        let mut inputs = SmallVec::new();
+        for source in &plan.inputs {
+            inputs.push(Operand(match *source {
+                Source::Cell(slot) => match &state.cells.get(request.cells[slot])?.value {
+                    Some(value) => value.clone(),
+                    None => self.zeros(state, plan, slot, request.device)?,
+                },
+                Source::Scalar(i, float) => {
+                    let bits = request.scalars.get(i).copied().unwrap_or_default();
+                    self.scalar(state, request.device, float, bits)?
+                }
+                Source::Rng => {
+                    let seeds = self.seeds.get().ok_or_else(|| Error::internal("there is no generator"))?;
+                    let bytes = seeds(request.device, request.generator).map(u64::to_le_bytes).concat();
+                    self.send_bytes(request.device, &bytes, &TensorType::new(DType::U64, [2]))?
+                }
+            }));
+        }
+        Ok(inputs)
+    }
+
+    /// What a storage that was never written reads as.
+    fn zeros(&self, state: &State, plan: &Plan, slot: usize, device: usize) -> Result<Arc<Held>> {
+        let assumed = plan.assumed.iter().find(|(s, _)| *s == slot).and_then(|(_, ty)| state.cells.ty(*ty));
+        let ty = assumed.ok_or_else(|| Error::internal("a storage without a value or a type"))?;
+        let ty = TensorType { dtype: ty.dtype, shape: ty.layout.sizes.clone() };
+        self.send_bytes(device, &vec![0; ty.size_in_bytes()], &ty)
+    }
+
+    fn scalar(&self, state: &mut State, device: usize, float: bool, bits: u64) -> Result<Arc<Held>> {
+        let key = (device, float, bits);
+        if let Some(known) = state.scalars.get(&key) {
+            return Ok(known.clone());
+        }
+        let ty = TensorType::new(if float { DType::F64 } else { DType::I64 }, []);
+        let held = self.send_bytes(device, &bits.to_le_bytes(), &ty)?;
+        if state.scalars.len() >= MOST_SCALARS {
+            state.scalars.clear();
+        }
+        state.scalars.insert(key, held.clone());
+        Ok(held)
+    }
+
+    pub(crate) fn send_bytes(&self, device: usize, bytes: &[u8], ty: &TensorType) -> Result<Arc<Held>> {
+        let buffer = Buffer::from_host(self.device(device)?, bytes, driver::runtime_type(ty))?;
+        Ok(Held::new(buffer, self.ledger(device)))
+    }
+
+    /// `error` with the op and the line, and with who holds memory if it has run out.
+    pub(crate) fn explain(&self, state: &State, error: Error, origin: Origin) -> Error {
+        let loc = state.place(origin.location);
+        let place = if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) };
+        let mut error = error.during(op_name(origin.op), &place);
+        if error.kind == crate::Kind::OutOfMemory {
+            error.message.push_str(&state.holders());
+        }
+        error
+    }
+
+    /// Waits for all that was started on `device`.
+    ///
+    /// # Errors
+    /// The first failure since the last time, with the op and the line that issued it.
+    pub fn synchronize(&self, device: usize) -> Result<()> {
+        let pending = {
+            let mut state = self.lock();
+            self.device(device)?;
+            std::mem::take(&mut state.pending[device])
+        };
+        let mut first = None;
+        for (event, origin) in pending {
+            if let Err(error) = event.wait() {
+                first.get_or_insert((error, origin));
+            }
+        }
+        let mut state = self.lock();
+        let earlier = state.failures[device].take();
+        match (earlier, first) {
+            (Some(error), _) => Err(error),
+            (None, Some((error, origin))) => Err(self.explain(&state, error.into(), origin)),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl State {
+    fn types_of(&self, cells: &[u64]) -> Result<SmallVec<[TypeId; 8]>> {
+        cells.iter().map(|&id| self.cells.get(id).map(|c| if c.value.is_some() { c.ty } else { 0 })).collect()
+    }
+
+    fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId]) -> Option<Arc<Plan>> {
+        let plans = self.plans.get(&hash)?;
+        plans.iter().find(|p| p.serves(request.words, types, request.scalars)).cloned()
+    }
+
+    fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {
+        let nbytes = cells.iter().map(|&id| self.cells.get(id).map_or(0, |c| c.nbytes)).collect();
+        Seen { types: types.iter().map(|&t| self.cells.ty(t).cloned()).collect(), nbytes }
+    }
+
+    pub(crate) fn place(&self, location: u64) -> Loc {
+        let index = (location as usize).checked_sub(1);
+        index.and_then(|i| self.places.get(i)).cloned().unwrap_or_default()
+    }
+
+    /// Lets go of the values that the executable may take over; gives the inputs that somebody else still holds.
+    fn lend(&mut self, plan: &Plan, cells: &[u64], inputs: &[Operand]) -> Result<SmallVec<[usize; 4]>> {
+        let mut lent = SmallVec::new();
+        for &(input, slot) in &plan.donated {
+            self.cells.get_mut(cells[slot])?.value = None;
+            if Arc::strong_count(&inputs[input].0) > 1 {
+                lent.push(input);
+            }
+        }
+        Ok(lent)
+    }
+
+    /// After a failed execution: cells get their values back, as far as the plugin left them alone.
+    fn take_back(&mut self, plan: &Plan, cells: &[u64], inputs: &[Operand]) {
+        for &(input, slot) in &plan.donated {
+            let value = inputs[input].0.clone();
+            if let Ok(cell) = self.cells.get_mut(cells[slot])
+                && !value.buffer().is_gone()
+            {
+                cell.value = Some(value);
+            }
+        }
+    }
+
+    /// Keeps an execution in view until it has ended.
+    fn start(&mut self, device: usize, done: Event, origin: Origin) {
+        self.pending[device].push_back((done, origin));
+        while self.pending[device].len() > SOME_PENDING {
+            let Some((event, _)) = self.pending[device].front() else { return };
+            if !event.is_ready().unwrap_or(true) && self.pending[device].len() < MOST_PENDING {
+                return;
+            }
+            let Some((event, origin)) = self.pending[device].pop_front() else { return };
+            if let Err(error) = event.wait() {
+                let loc = self.place(origin.location);
+                let error = Error::from(error).during(op_name(origin.op), &format!("{}:{}", loc.file, loc.line));
+                self.failures[device].get_or_insert(error);
+            }
+        }
+    }
+
+    /// The largest values and the lines that made them.
+    fn holders(&self) -> String {
+        let mut by_line: FxHashMap<(u64, u32), (u64, usize)> = FxHashMap::default();
+        for cell in self.cells.iter().filter(|c| c.value.is_some()) {
+            let entry = by_line.entry((cell.origin.location, cell.origin.op)).or_default();
+            *entry = (entry.0 + cell.nbytes, entry.1 + 1);
+        }
+        let mut lines: Vec<_> = by_line.into_iter().collect();
+        lines.sort_by_key(|&(key, (bytes, _))| (std::cmp::Reverse(bytes), key));
+        let mut text = String::from("\nThe largest holders of device memory:");
+        for ((location, op), (bytes, count)) in lines.into_iter().take(5) {
+            let loc = self.place(location);
+            let place = if loc.line == 0 { "?".to_owned() } else { format!("{}:{}", loc.file, loc.line) };
+            text.push_str(&format!("\n  {:>12} bytes in {count} tensors, {} at {place}", bytes, op_name(op)));
+        }
+        text
+    }
+}
+
+/// The overload's name, for messages.
+fn op_name(number: u32) -> &'static str {
+    registry::op(number).map_or("a transfer", |op| op.name)
+}
+
+fn hash(words: &[u64], types: &[TypeId]) -> u64 {
+    let mut hasher = FxHasher::default();
+    words.iter().for_each(|&w| hasher.write_u64(w));
+    types.iter().for_each(|&t| hasher.write_u32(t));
+    hasher.finish()
+}

@@ -1,0 +1,54 @@
+//! The overloads that the device runs: the op table, numbered, with the names that PyTorch gives their arguments.
+
+use crate::error::{Error, Result};
+use ir::ops::{Entry, Rule, Variant};
+use std::sync::{LazyLock, OnceLock};
+
+/// An overload of the table.
+pub(crate) struct Op {
+    pub(crate) name: &'static str,
+    pub(crate) entry: Entry,
+    places: OnceLock<Vec<Option<usize>>>,
+}
+
+impl Op {
+    /// For each argument of the overload its place in the functional schema; `None` for an output.
+    pub(crate) fn places(&self) -> Result<&[Option<usize>]> {
+        self.places.get().map(Vec::as_slice).ok_or_else(|| Error::internal(format!("{} was not bound", self.name)))
+    }
+}
+
+/// Everything in the table that computes; views are PyTorch's own business.
+static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
+    let runnable = ir::ops::names().into_iter().filter_map(|name| {
+        let entry = ir::ops::find(name)?;
+        let computes = matches!(entry.def.rule, Rule::Expand(_));
+        computes.then(|| Op { name, entry, places: OnceLock::new() })
+    });
+    runnable.collect()
+});
+
+/// The overload of a number.
+pub(crate) fn op(number: u32) -> Option<&'static Op> {
+    OPS.get(number as usize)
+}
+
+/// The names of all overloads, by number.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OPS.iter().map(|op| op.name)
+}
+
+/// Says how an overload's arguments are called, before it is first run.
+pub(crate) fn bind(number: u32, names: &[&str]) -> Result<()> {
+    let op = op(number).ok_or_else(|| Error::internal("no such op"))?;
+    let place = |(i, name): (usize, &&str)| match op.entry.schema.position(name) {
+        Some(place) => Ok(Some(place)),
+        // Some functional overloads call their first argument otherwise.
+        None if i == 0 && op.entry.variant == Variant::InPlace => Ok(Some(0)),
+        None if op.entry.variant == Variant::Out => Ok(None),
+        None => Err(Error::internal(format!("{} has no argument `{name}`", op.entry.schema.name))),
+    };
+    let places = names.iter().enumerate().map(place).collect::<Result<_>>()?;
+    let _ = op.places.set(places);
+    Ok(())
+}

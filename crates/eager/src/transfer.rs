@@ -1,0 +1,111 @@
+//! Bytes in and out of storages.
+
+use crate::cells::{Held, Origin};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use ir::TensorType;
+use ir::alias::Layout;
+use ir::eager::CellType;
+use std::sync::Arc;
+
+/// The op number of values that no op made.
+const TRANSFER: u32 = u32::MAX;
+
+impl Core {
+    /// A storage of `nbytes` on `device`, with no value yet; and its address.
+    ///
+    /// # Errors
+    /// When there is no such device or no address left.
+    pub fn cell_new(&self, device: usize, nbytes: u64) -> Result<(u64, usize)> {
+        self.device(device)?;
+        self.lock().cells.add(device, nbytes)
+    }
+
+    /// Ends a storage.
+    pub fn cell_drop(&self, cell: u64) {
+        let value = self.lock().cells.remove(cell);
+        drop(value); // frees device memory, after the lock
+    }
+
+    /// Gives a storage another size and address; its contents stay.
+    ///
+    /// # Errors
+    /// When there is no address left.
+    pub fn cell_resize(&self, cell: u64, nbytes: u64) -> Result<usize> {
+        self.lock().cells.resize(cell, nbytes)
+    }
+
+    /// The storage whose range holds `address`.
+    pub fn cell_at(&self, address: usize) -> Option<u64> {
+        self.lock().cells.at(address)
+    }
+
+    /// Makes `bytes`, dense and row-major in the logical shape, the whole value of a storage.
+    ///
+    /// # Errors
+    /// When they do not fit, or what the plugin reports.
+    pub fn upload(&self, cell: u64, ty: CellType, bytes: &[u8], location: u64) -> Result<()> {
+        let device = self.lock().cells.get(cell)?.device;
+        let tensor = TensorType { dtype: ty.dtype, shape: ty.layout.sizes.clone() };
+        if tensor.size_in_bytes() != bytes.len() || ty.layout.dense_order().is_none() {
+            return Err(Error::internal("an upload that is not the whole of a storage"));
+        }
+        let origin = Origin { op: TRANSFER, location };
+        let held = self.send_bytes(device, bytes, &tensor);
+        self.place_value(cell, ty, held, origin)
+    }
+
+    fn place_value(&self, cell: u64, ty: CellType, held: Result<Arc<Held>>, origin: Origin) -> Result<()> {
+        let mut state = self.lock();
+        let held = held.map_err(|e| self.explain(&state, e, origin))?;
+        let id = state.cells.intern(CellType { layout: Layout { offset: 0, ..ty.layout }, ..ty });
+        let cell = state.cells.get_mut(cell)?;
+        (cell.ty, cell.origin) = (id, origin);
+        let _old = cell.value.replace(held);
+        Ok(())
+    }
+
+    /// Waits for the value of a storage and copies it, dense and row-major, to `bytes`. `false` if the tensor of type
+    /// `ty` is not the whole of it as it stands, and has to be copied on the device first.
+    ///
+    /// # Errors
+    /// The failure of what computed it, with the op and the line; what the plugin reports.
+    pub fn download(&self, cell: u64, ty: &CellType, bytes: &mut [u8]) -> Result<bool> {
+        let (value, origin) = {
+            let state = self.lock();
+            let cell = state.cells.get(cell)?;
+            let Some(value) = cell.value.clone() else {
+                bytes.fill(0);
+                return Ok(true);
+            };
+            let fits = state.cells.ty(cell.ty).is_some_and(|t| t.dtype == ty.dtype && t.layout.same_places(&ty.layout));
+            if !fits {
+                return Ok(false);
+            }
+            (value, cell.origin)
+        };
+        value.buffer().copy_to_host(bytes).map_err(|e| self.explain(&self.lock(), e.into(), origin))?;
+        Ok(true)
+    }
+
+    /// Copies the value of a storage to one on another device.
+    ///
+    /// # Errors
+    /// What the plugin reports.
+    pub fn send(&self, from: u64, to: u64) -> Result<()> {
+        let (value, ty, origin, device) = {
+            let state = self.lock();
+            let (source, target) = (state.cells.get(from)?, state.cells.get(to)?);
+            (source.value.clone(), source.ty, source.origin, target.device)
+        };
+        let copy = match value {
+            Some(value) => Some(Held::new(value.buffer().copy_to_device(self.device(device)?)?, self.ledger(device))),
+            None => None,
+        };
+        let mut state = self.lock();
+        let target = state.cells.get_mut(to)?;
+        (target.ty, target.origin) = (ty, origin);
+        target.value = copy;
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! One call of an op on strided tensors: what an eager device runs at a time.
+//!
+//! It is to a single call what [`import`](crate::import) is to a trace, on the same op table and the same alias model. The
+//! storages that the call's tensors lie in are [cells](CellType) with a value in some logical shape; tensors are views of
+//! them. The graph takes the cells' values, and gives the results and the next values of the cells that were written.
+//!
+//! Numbers that are lifted into symbols become hidden inputs unless the op's rule asks for their value; those it asked for
+//! are [`EagerGraph::consulted`], and the graph holds for these values only.
+
+use crate::alias::{Aliases, Layout, TensorId};
+use crate::builder::Builder;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, InputKind, OutputKind, ValueId};
+use crate::literal::Number;
+use crate::loc::Loc;
+use crate::ops::{Arg, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, Variant};
+use crate::symbol::Sym;
+use crate::types::{Shape, TensorType};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A storage: the element type of its value and where that lies in it, dense from its start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CellType {
+    /// Element type.
+    pub dtype: DType,
+    /// Logical shape and steps.
+    pub layout: Layout,
+}
+
+/// A tensor argument.
+#[derive(Clone, Debug)]
+pub enum Tensor {
+    /// A view of the cell at this position, inside its layout and of its element type.
+    View(usize, Layout),
+    /// A 0-d tensor in host memory, whose value comes as a number.
+    Host(DType, Sym),
+}
+
+/// An argument of the call.
+pub enum Given {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A list of tensors.
+    Tensors(Vec<Option<Tensor>>),
+    /// Anything else.
+    Plain(Arg<'static>),
+}
+
+/// A call on cells.
+pub struct EagerCall<'a> {
+    /// The overload.
+    pub entry: Entry,
+    /// The storages of all tensor arguments, each once.
+    pub cells: &'a [CellType],
+    /// One per argument of the functional schema.
+    pub args: Vec<Given>,
+    /// The tensors that an `out=` overload writes.
+    pub outs: Vec<Tensor>,
+    /// Element type and layout of each new tensor, where PyTorch has said them; `None` for an undefined one.
+    pub results: Option<&'a [Option<CellType>]>,
+    /// The user's line.
+    pub loc: Loc,
+}
+
+/// The program of a call.
+#[derive(Debug)]
+pub struct EagerGraph {
+    /// Its outputs are the results and then the written cells.
+    pub graph: Graph,
+    /// What feeds each of its inputs.
+    pub inputs: Vec<EagerInput>,
+    /// Each new tensor, in a storage of its own; `None` for an undefined one. The value at the same position among the
+    /// defined ones is in the logical shape.
+    pub results: Vec<Option<CellType>>,
+    /// The cells that are written and their new layouts, in the order of the outputs behind the results.
+    pub written: Vec<(usize, CellType)>,
+    /// Symbols that the rule asked for.
+    pub consulted: BTreeSet<Arc<str>>,
+}
+
+/// What feeds an input of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EagerInput {
+    /// The value of a cell.
+    Cell(usize),
+    /// A lifted number, by its symbol.
+    Symbol(Arc<str>),
+    /// Key and counter of the random generator.
+    Rng,
+}
+
+impl EagerCall<'_> {
+    /// The graph of the call.
+    ///
+    /// # Errors
+    /// `Invalid`, in PyTorch's words, for a call that PyTorch refuses; `Unsupported` for what has no lowering.
+    pub fn trace(&self, context: Context) -> Result<EagerGraph> {
+        let tracing = Tracing::new(self, context)?;
+        tracing.run().map_err(|e| e.at(&self.entry.schema.name, &self.loc))
+    }
+}
+
+struct Tracing<'a> {
+    call: &'a EagerCall<'a>,
+    b: Builder,
+    aliases: Aliases,
+    context: Context,
+    cells: Vec<TensorId>,
+}
+
+/// A given argument whose tensors are in the alias model.
+enum Placed {
+    Tensor(TensorId),
+    Tensors(Vec<Option<TensorId>>),
+    Plain(Arg<'static>),
+}
+
+impl<'a> Tracing<'a> {
+    fn new(call: &'a EagerCall<'a>, context: Context) -> Result<Tracing<'a>> {
+        let b = Builder::new(call.entry.schema.name.replace("::", ".").replace('.', "_"));
+        b.set_loc(&call.loc);
+        let aliases = Aliases::relaying();
+        let mut cells = vec![];
+        for (i, cell) in call.cells.iter().enumerate() {
+            let ty = TensorType { dtype: cell.dtype, shape: cell.layout.sizes.clone() };
+            let value = b.input(format!("cell{i}"), InputKind::User, ty);
+            cells.push(aliases.fresh(&b, value, cell.layout.clone())?);
+        }
+        Ok(Tracing { call, b, aliases, context, cells })
+    }
+
+    fn run(self) -> Result<EagerGraph> {
+        let Rule::Expand(expand) = self.call.entry.def.rule else {
+            return Err(Error::internal("a view op reached a kernel"));
+        };
+        let placed = self.call.args.iter().map(|a| self.place(a)).collect::<Result<Vec<_>>>()?;
+        let operands: Vec<_> = placed.iter().flat_map(tensors).map(|t| self.aliases.arg(t)).collect();
+        let mut next = operands.iter().map(|o| o as &dyn TensorArg);
+        let args = placed.iter().map(|p| match p {
+            Placed::Tensor(_) => next.next().map_or(Arg::None, Arg::Tensor),
+            Placed::Tensors(ts) => Arg::Tensors(ts.iter().map(|t| t.and_then(|_| next.next())).collect()),
+            Placed::Plain(arg) => arg.clone(),
+        });
+        let call = Call { schema: self.call.entry.schema, args: args.collect(), context: &self.context };
+        let outs = expand(&call, &self.b)?;
+        let new = match self.call.entry.variant {
+            Variant::Functional => self.functional(&placed, outs)?,
+            Variant::InPlace => self.write_all(&first_tensors(&placed), outs)?,
+            Variant::Out => {
+                let targets = self.call.outs.iter().map(|t| self.tensor(t)).collect::<Result<Vec<_>>>()?;
+                self.write_all(&targets, outs)?
+            }
+        };
+        self.finish(new)
+    }
+
+    fn place(&self, given: &Given) -> Result<Placed> {
+        Ok(match given {
+            Given::Tensor(t) => Placed::Tensor(self.tensor(t)?),
+            Given::Tensors(ts) => {
+                Placed::Tensors(ts.iter().map(|t| t.as_ref().map(|t| self.tensor(t)).transpose()).collect::<Result<_>>()?)
+            }
+            Given::Plain(arg) => Placed::Plain(arg.clone()),
+        })
+    }
+
+    fn tensor(&self, t: &Tensor) -> Result<TensorId> {
+        match t {
+            Tensor::View(cell, layout) => match self.cells.get(*cell) {
+                Some(&base) => self.aliases.view(base, layout.clone()),
+                None => Err(Error::internal(format!("there is no cell {cell}"))),
+            },
+            Tensor::Host(dtype, sym) => {
+                let value = Scalar::Symbolic(sym.clone());
+                let call = Call { schema: self.call.entry.schema, args: vec![], context: &self.context };
+                self.aliases.fresh_contiguous(&self.b, call.scalar_value(&self.b, &value, *dtype)?)
+            }
+        }
+    }
+
+    /// New tensors first, then the next values of written arguments.
+    fn functional(&self, placed: &[Placed], outs: Outs) -> Result<Outs> {
+        let params = self.call.entry.schema.args.iter().zip(placed).filter(|(p, _)| p.written);
+        let written: Vec<Option<TensorId>> = params.flat_map(|(_, p)| optional_tensors(p)).collect();
+        let Some(count) = outs.len().checked_sub(written.len()) else {
+            return Err(Error::internal("the op table gives too few results"));
+        };
+        let (new, next) = outs.split_at(count);
+        for (target, next) in written.into_iter().zip(next) {
+            if let (Some(t), Some(v)) = (target, next) {
+                self.aliases.store(&self.b, t, *v)?;
+            }
+        }
+        Ok(new.to_vec())
+    }
+
+    fn write_all(&self, targets: &[TensorId], outs: Outs) -> Result<Outs> {
+        if targets.len() != outs.len() {
+            return Err(Error::internal(format!("{} results for {} written tensors", outs.len(), targets.len())));
+        }
+        for (&t, out) in targets.iter().zip(outs) {
+            if let Some(v) = out {
+                self.aliases.store(&self.b, t, v)?;
+            }
+        }
+        Ok(vec![])
+    }
+
+    fn finish(self, new: Outs) -> Result<EagerGraph> {
+        let expected = self.call.results;
+        if expected.is_some_and(|e| e.len() != new.len() && !new.is_empty()) {
+            return Err(Error::internal(format!("gives {} results, PyTorch {}", new.len(), expected.map_or(0, <[_]>::len))));
+        }
+        let mut results = vec![];
+        for (i, value) in new.iter().enumerate() {
+            let want = expected.and_then(|e| e.get(i)).and_then(Option::as_ref);
+            results.push(value.map(|v| self.result(v, want)).transpose()?);
+        }
+        let mut written = vec![];
+        for (slot, &t) in self.cells.iter().enumerate().filter(|(_, t)| self.aliases.writes(**t) > 0) {
+            let (value, layout) = self.aliases.whole(t);
+            let (was, next) = (&self.call.cells[slot], self.b.ty(value)?);
+            let same = was.dtype == next.dtype && was.layout.sizes == next.shape;
+            let kind = if same { OutputKind::Mutation(slot) } else { OutputKind::User };
+            self.b.output(format!("cell{slot}"), kind, value);
+            written.push((slot, CellType { dtype: self.b.dtype(value), layout }));
+        }
+        let consulted = self.context.symbols.consulted_names();
+        let graph = crate::fold::fold(&self.b.finish(), crate::fold::DEFAULT_LIMIT)?;
+        let (graph, kept) = graph.without_unused_inputs();
+        let inputs = graph.inputs.iter().zip(kept).map(|(input, was)| match &input.kind {
+            InputKind::Symbol(name) => EagerInput::Symbol(name.as_str().into()),
+            InputKind::RngState => EagerInput::Rng,
+            _ => EagerInput::Cell(was),
+        });
+        Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted })
+    }
+
+    /// Puts a new tensor out, as PyTorch would lay it out.
+    fn result(&self, value: ValueId, want: Option<&CellType>) -> Result<CellType> {
+        let ty = self.b.ty(value)?;
+        let Some(want) = want else {
+            self.b.output("result", OutputKind::User, value);
+            return Ok(CellType { dtype: ty.dtype, layout: Layout::contiguous(ty.shape) });
+        };
+        if want.layout.sizes != ty.shape {
+            let sizes = &want.layout.sizes[..];
+            return Err(Error::internal(format!("comes out as {ty}, but PyTorch says {}{sizes:?}", want.dtype)));
+        }
+        // Statistics of norms: PyTorch's kernels choose their float type by device.
+        let value = if ty.dtype == want.dtype { value } else { self.b.convert(value, want.dtype)? };
+        self.b.output("result", OutputKind::User, value);
+        let dense = want.layout.dense_order().is_some();
+        let layout = if dense { Layout { offset: 0, ..want.layout.clone() } } else { Layout::contiguous(ty.shape) };
+        Ok(CellType { dtype: want.dtype, layout })
+    }
+}
+
+fn tensors(p: &Placed) -> Vec<TensorId> {
+    optional_tensors(p).into_iter().flatten().collect()
+}
+
+fn optional_tensors(p: &Placed) -> Vec<Option<TensorId>> {
+    match p {
+        Placed::Tensor(t) => vec![Some(*t)],
+        Placed::Tensors(ts) => ts.clone(),
+        Placed::Plain(Arg::Scalars(_)) => vec![], // an empty list
+        Placed::Plain(_) => vec![None],
+    }
+}
+
+fn first_tensors(placed: &[Placed]) -> Vec<TensorId> {
+    placed.first().map(tensors).unwrap_or_default()
+}
+
+/// The program that gives a cell another element type and at least `places` elements: its bytes in the order of the
+/// storage, as a flat tensor; behind the cell's own bytes come zeros.
+///
+/// # Errors
+/// `Invalid`, if the cell's bytes are no whole number of elements, or have no meaning in the other type.
+pub fn flatten(cell: &CellType, dtype: DType, places: usize) -> Result<(Graph, CellType)> {
+    let b = Builder::new("flatten");
+    let ty = TensorType { dtype: cell.dtype, shape: cell.layout.sizes.clone() };
+    let bytes = ty.size_in_bytes();
+    let input = b.input("cell", InputKind::User, ty);
+    let Some(order) = cell.layout.dense_order() else {
+        return Err(Error::internal("a cell's layout is not dense"));
+    };
+    let flat = b.reshape(b.transpose(input, &order)?, &[bytes / cell.dtype.size().max(1)])?;
+    let raw = as_bytes(&b, flat)?;
+    let wanted = places.checked_mul(dtype.size()).unwrap_or(usize::MAX).max(bytes.next_multiple_of(dtype.size()));
+    let missing = wanted.saturating_sub(bytes) as i64;
+    let raw = b.pad(raw, b.scalar(Number::Int(0), DType::U8)?, &[0], &[missing], &[0])?;
+    let value = from_bytes(&b, raw, dtype, wanted / dtype.size())?;
+    b.output("cell", OutputKind::User, value);
+    let sizes: Shape = [wanted / dtype.size()].into_iter().collect();
+    Ok((b.finish(), CellType { dtype, layout: Layout::contiguous(sizes) }))
+}
+
+/// A flat tensor as its bytes.
+fn as_bytes(b: &Builder, flat: ValueId) -> Result<ValueId> {
+    let count = b.shape(flat)[0];
+    let bytes = match b.dtype(flat) {
+        DType::U8 => return Ok(flat),
+        DType::Bool => return b.convert(flat, DType::U8),
+        DType::C64 | DType::C128 => {
+            let parts = [b.unary(crate::Unary::Real, flat)?, b.unary(crate::Unary::Imag, flat)?];
+            let columns = parts.map(|p| b.reshape(p, &[count, 1]));
+            let [re, im] = columns;
+            let pairs = b.concatenate(&[re?, im?], 1)?;
+            return as_bytes(b, b.reshape(pairs, &[count * 2])?);
+        }
+        _ => b.bitcast_convert(flat, DType::U8)?,
+    };
+    let total: usize = b.shape(bytes).iter().product();
+    b.reshape(bytes, &[total])
+}
+
+/// The bytes as a flat tensor of `count` elements.
+fn from_bytes(b: &Builder, bytes: ValueId, dtype: DType, count: usize) -> Result<ValueId> {
+    match dtype {
+        DType::U8 => Ok(bytes),
+        DType::Bool => b.compare(crate::Comparison::Ne, bytes, b.full_like(bytes, Number::Int(0))?),
+        DType::C64 | DType::C128 => {
+            let part = if dtype == DType::C64 { DType::F32 } else { DType::F64 };
+            let pairs = b.reshape(from_bytes(b, bytes, part, count * 2)?, &[count, 2])?;
+            let column = |i| b.reshape(b.slice_dim(pairs, 1, i, i + 1, 1)?, &[count]);
+            b.binary(crate::Binary::Complex, column(0)?, column(1)?)
+        }
+        _ if dtype.size() == 1 => b.bitcast_convert(bytes, dtype),
+        _ => b.bitcast_convert(b.reshape(bytes, &[count, dtype.size()])?, dtype),
+    }
+}

@@ -1,0 +1,98 @@
+// The border between the C++ shim and the Rust core (crates/eager/src/abi.rs holds the other half). Plain C, versioned: the
+// shim is compiled for one PyTorch, the core for none, and either refuses the other when `abi` or `size` differ.
+#pragma once
+
+#include <stdint.h>
+
+#define TORCHTPU_ABI 1
+
+typedef uint64_t TpuCell; // a storage; 0 is none
+
+// What a call came to.
+enum TpuStatus {
+  TPU_OK = 0,
+  TPU_NEEDS_RESULTS = 1, // first seen: say in `expected` what PyTorch's meta kernel gives, and call again
+  TPU_NO_LOWERING = 2,   // run it on the host
+  TPU_FAILED = 3,        // see `last_error`
+};
+
+// Which exception `last_error` is.
+enum TpuErrorKind { TPU_RUNTIME_ERROR = 0, TPU_NOT_IMPLEMENTED = 1, TPU_OUT_OF_MEMORY = 2, TPU_INDEX_ERROR = 3 };
+
+// Arguments of a call are written as words; a word's low byte is its tag. What follows in brackets is further words.
+enum TpuTag {
+  TPU_NONE = 0,
+  TPU_TENSOR = 1, // dtype << 8 | rank << 16 | slot << 32 [offset, sizes, strides]; `slot` counts the call's cells
+  TPU_INT = 2,    // [value]
+  TPU_BOOL = 3,   // value << 8
+  TPU_FLOAT = 4,  // [bits]
+  TPU_LIFTED = 5, // float << 8: the next of `scalars`, which decides nothing unless the op asks for it
+  TPU_COMPLEX = 6, // [real bits, imaginary bits]
+  TPU_STRING = 7,  // length << 8 [bytes, eight to a word]
+  TPU_DTYPE = 8,   // dtype << 8
+  TPU_DEVICE = 9,
+  TPU_LAYOUT = 10,
+  TPU_MEMORY_FORMAT = 11, // c10::MemoryFormat << 8
+  TPU_LIST = 12,          // length << 8 [elements]
+  TPU_HOST = 13, // dtype << 8 | float << 16 | wrapped number << 17: a 0-d tensor on the host, the next of `scalars`
+};
+
+// Element types are numbered as c10::ScalarType.
+typedef struct {
+  int32_t dtype; // -1: undefined
+  uint32_t rank;
+  const int64_t* sizes;
+  const int64_t* strides;
+} TpuTensorType;
+
+// A new tensor; its storage belongs to whoever gets it.
+typedef struct {
+  TpuCell cell; // 0: an undefined tensor
+  void* address;
+  uint64_t nbytes;
+  TpuTensorType type;
+} TpuResult;
+
+typedef struct {
+  const uint64_t* words; // first: op | default dtype << 32 | matmul precision << 40
+  uint64_t num_words;
+  const TpuCell* cells;
+  uint64_t num_cells;
+  const uint64_t* scalars; // bits of an int64 or a double
+  uint64_t num_scalars;
+  void* generator;
+  const TpuTensorType* expected;
+  uint64_t num_expected;
+  uint64_t location;
+  int32_t device;
+  int32_t has_expected; // 0: not asked yet, 1: given, 2: PyTorch cannot say
+  const TpuResult* results; // out; valid until this thread's next call
+  uint64_t num_results;
+} TpuCall;
+
+typedef struct {
+  uint32_t abi;
+  uint32_t size;
+  int32_t (*device_count)(void); // -1 on failure
+  TpuCell (*cell_new)(int32_t device, uint64_t nbytes, void** address);
+  void (*cell_drop)(TpuCell);
+  void* (*cell_resize)(TpuCell, uint64_t nbytes); // a new address; the contents stay
+  TpuCell (*cell_at)(const void* address);
+  uint32_t (*op_count)(void);
+  const char* (*op_name)(uint32_t op);
+  int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
+  int32_t (*dispatch)(TpuCall*);
+  int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size);
+  int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size); // TPU_NEEDS_RESULTS: clone it first
+  int32_t (*send)(TpuCell from, TpuCell to);
+  int32_t (*synchronize)(int32_t device);
+  uint64_t (*locate)(const char* file, int32_t line, const char* function);
+  const char* (*last_error)(int32_t* kind);
+} TpuCore;
+
+// What the core asks of the shim.
+typedef struct {
+  uint32_t abi;
+  uint32_t size;
+  void (*next_seed)(int32_t device, void* generator, uint64_t seed_and_offset[2]);
+} TpuShim;

@@ -1,0 +1,48 @@
+// Automatic mixed precision: which ops run in lower precision, by PyTorch's own lists.
+
+#include "shim.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+
+namespace torchtpu {
+
+using at::IntArrayRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
+namespace {
+
+at::Tensor refuse_binary_cross_entropy(
+    const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
+  TORCH_CHECK(
+      false,
+      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: the sigmoid before them can "
+      "overflow in lower precision. Use binary_cross_entropy_with_logits, or BCEWithLogitsLoss.");
+}
+
+}  // namespace
+
+void register_autocast() {
+  using namespace at::autocast;
+  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+  all.fallback(torch::CppFunction::makeFallthrough());
+  static torch::Library m(torch::Library::IMPL, "aten", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+#define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+  AT_FORALL_LOWER_PRECISION_FP(LOWER_PRECISION)
+#undef LOWER_PRECISION
+#define SINGLE_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+  AT_FORALL_FP32(SINGLE_PRECISION)
+#undef SINGLE_PRECISION
+#define SINGLE_UNLESS_SAID(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+  AT_FORALL_FP32_SET_OPT_DTYPE(SINGLE_UNLESS_SAID)
+#undef SINGLE_UNLESS_SAID
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+#define WIDEST(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+  AT_FORALL_PROMOTE(WIDEST)
+#undef WIDEST
+  m.impl("binary_cross_entropy", &refuse_binary_cross_entropy);
+}
+
+}  // namespace torchtpu

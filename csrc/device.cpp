@@ -1,0 +1,326 @@
+// Devices, storages, generators, streams and events, as PyTorch's device-generic code asks for them.
+//
+// There is one stream per device: the core keeps order, and what is computed asynchronously waits for what it needs.
+
+#include "shim.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GeneratorImpl.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+namespace torchtpu {
+
+// --- devices ---------------------------------------------------------------------------------------------------------
+
+static thread_local c10::DeviceIndex current = 0;
+
+c10::DeviceIndex device_count() {
+  static const int32_t count = core().device_count();
+  if (count < 0) return 0;
+  return static_cast<c10::DeviceIndex>(count);
+}
+
+c10::DeviceIndex current_device() {
+  return current;
+}
+
+void set_current_device(c10::DeviceIndex index) {
+  const auto count = device_count();
+  if (index < 0 || index >= count) {
+    if (count == 0) raise_last_error();
+    TORCH_CHECK(false, "there is no device tpu:", static_cast<int>(index), "; there are ", static_cast<int>(count));
+  }
+  current = index;
+}
+
+namespace {
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override {
+    return kTpu;
+  }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const auto before = getDevice();
+    if (device.index() != before.index()) set_current_device(device.index());
+    return before;
+  }
+  c10::Device getDevice() const override {
+    return {kTpu, current};
+  }
+  void setDevice(c10::Device device) const override {
+    set_current_device(device.index());
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    current = device.index();
+  }
+  c10::Stream getStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return getStream(device);
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return getStream(device);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getStream(device);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return getStream({kTpu, stream.device_index()});
+  }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return device_count();
+  }
+  bool queryStream(const c10::Stream&) const override {
+    return true;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    check(core().synchronize(stream.device_index()));
+  }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    check(core().synchronize(index));
+  }
+
+  // An event is a moment of the one stream; waiting for it is waiting for the stream.
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
+    if (*event == nullptr) *event = new Moment();
+    auto* moment = static_cast<Moment*>(*event);
+    moment->device = stream.device_index();
+    moment->time = std::chrono::steady_clock::now();
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override {
+    return true;
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) check(core().synchronize(static_cast<Moment*>(event)->device));
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Moment*>(event);
+  }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    TORCH_CHECK(from != nullptr && to != nullptr, "both events must be recorded before the time between them is known");
+    const auto span = static_cast<Moment*>(to)->time - static_cast<Moment*>(from)->time;
+    return std::chrono::duration<double, std::milli>(span).count();
+  }
+
+ private:
+  struct Moment {
+    c10::DeviceIndex device = 0;
+    std::chrono::steady_clock::time_point time;
+  };
+};
+
+}  // namespace
+
+// --- storages --------------------------------------------------------------------------------------------------------
+
+static void end_storage(void* context) {
+  core().cell_drop(reinterpret_cast<TpuCell>(context));
+}
+
+c10::DataPtr adopt(TpuCell cell, void* address, c10::DeviceIndex device) {
+  return {address, reinterpret_cast<void*>(cell), &end_storage, c10::Device(kTpu, device)};
+}
+
+c10::DataPtr new_storage(c10::DeviceIndex device, size_t nbytes) {
+  void* address = nullptr;
+  const TpuCell cell = core().cell_new(device, nbytes, &address);
+  if (cell == 0) raise_last_error();
+  return adopt(cell, address, device);
+}
+
+TpuCell cell_of(const c10::StorageImpl& storage) {
+  const auto& data = storage.data_ptr();
+  if (data.get_deleter() == &end_storage) return reinterpret_cast<TpuCell>(data.get_context());
+  // Someone wrapped the address, `from_blob` for instance.
+  const TpuCell cell = core().cell_at(data.get());
+  TORCH_CHECK(cell != 0, "the storage of a \"tpu\" tensor does not belong to the device");
+  return cell;
+}
+
+void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
+  if (nbytes == storage->nbytes()) return;
+  const TpuCell cell = cell_of(*storage);
+  void* address = core().cell_resize(cell, nbytes);
+  if (address == nullptr) raise_last_error();
+  auto before = storage->set_data_ptr(adopt(cell, address, storage->device().index()));
+  before.release_context();  // the cell lives on
+  storage->set_nbytes(nbytes);
+}
+
+namespace {
+
+struct Allocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t nbytes) override {
+    return new_storage(current, nbytes);
+  }
+  void copy_data(void*, const void*, size_t) const override {
+    TORCH_CHECK(false, "\"tpu\" storages have no memory to copy by address");
+  }
+};
+
+}  // namespace
+
+c10::Allocator* allocator() {
+  static Allocator instance;
+  return &instance;
+}
+
+// --- generators ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Seed and offset, sixteen bytes of state, as DTensor's random ops expect them.
+struct GeneratorImpl final : c10::GeneratorImpl {
+  explicit GeneratorImpl(c10::DeviceIndex index)
+      : c10::GeneratorImpl({kTpu, index}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+
+  void set_current_seed(uint64_t value) override {
+    seed_ = value;
+    offset_ = 0;
+  }
+  void set_offset(uint64_t value) override {
+    offset_ = value;
+  }
+  uint64_t get_offset() const override {
+    return offset_;
+  }
+  uint64_t current_seed() const override {
+    return seed_;
+  }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return seed_;
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    TORCH_CHECK(
+        state.device().is_cpu() && state.numel() == kBytes && state.dtype() == caffe2::TypeMeta::Make<uint8_t>() &&
+            state.is_contiguous(),
+        "a \"tpu\" generator's state is a contiguous CPU tensor of ", kBytes, " bytes");
+    std::memcpy(&seed_, state.data(), 8);
+    std::memcpy(&offset_, static_cast<const char*>(state.data()) + 8, 8);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    auto state = at::empty({kBytes}, at::kByte);
+    std::memcpy(state.data_ptr(), &seed_, 8);
+    std::memcpy(static_cast<char*>(state.data_ptr()) + 8, &offset_, 8);
+    return state.getIntrusivePtr();
+  }
+  GeneratorImpl* clone_impl() const override {
+    auto* copy = new GeneratorImpl(device().index());
+    copy->seed_ = seed_;
+    copy->offset_ = offset_;
+    return copy;
+  }
+
+  void next(uint64_t out[2]) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    out[0] = seed_;
+    out[1] = offset_;
+    offset_ += 4;  // torch.cuda's generators count in fours too
+  }
+
+ private:
+  static constexpr int64_t kBytes = 16;
+  uint64_t seed_ = c10::default_rng_seed_val;
+  uint64_t offset_ = 0;
+};
+
+std::deque<at::Generator>& generators() {
+  static std::deque<at::Generator> all;
+  static std::once_flag made;
+  std::call_once(made, [] {
+    for (c10::DeviceIndex i = 0; i < device_count(); ++i) all.push_back(at::make_generator<GeneratorImpl>(i));
+  });
+  return all;
+}
+
+void next_seed(int32_t device, void* generator, uint64_t out[2]) {
+  auto* impl = generator != nullptr ? static_cast<c10::GeneratorImpl*>(generator)
+                                    : default_generator(static_cast<c10::DeviceIndex>(device)).unsafeGetGeneratorImpl();
+  static_cast<GeneratorImpl*>(impl)->next(out);
+}
+
+}  // namespace
+
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  auto& all = generators();
+  const auto i = static_cast<size_t>(index < 0 ? current : index);
+  TORCH_CHECK(i < all.size(), "there is no device tpu:", i);
+  return all[i];
+}
+
+const TpuShim shim_table = {TORCHTPU_ABI, sizeof(TpuShim), &next_seed};
+
+// --- hooks -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return device_count() > 0;
+  }
+  bool hasPrimaryContext(c10::DeviceIndex) const override {
+    return true;
+  }
+  c10::DeviceIndex deviceCount() const override {
+    return device_count();
+  }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    set_current_device(index);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current;
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    const auto before = current;
+    set_current_device(index);
+    return before;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? current : exchangeDevice(index);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return default_generator(index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return at::make_generator<GeneratorImpl>(index < 0 ? current : index);
+  }
+  at::Device getDeviceFromPtr(void* data) const override {
+    TORCH_CHECK(core().cell_at(data) != 0, "the address does not belong to a \"tpu\" tensor");
+    return {kTpu, current};
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "memory cannot be pinned for \"tpu\": copies to the device go through the plugin's own buffers. "
+               "Leave pin_memory off.");
+  }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
+    resize_storage(storage.unsafeGetStorageImpl(), nbytes);
+  }
+};
+
+}  // namespace
+
+void register_device() {
+  static Guard guard;
+  c10::impl::registerDeviceGuard(kTpu, &guard);
+  c10::SetAllocator(kTpu, allocator());
+  static Hooks hooks;
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+}
+
+}  // namespace torchtpu

@@ -1,0 +1,89 @@
+// Which line of the user's Python a thread is at. On the hot path this reads the thread's own frames, which stand still while
+// it is in here, without the interpreter lock; the lock is taken once per line, to learn its file and number.
+
+#include <Python.h>
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
+#define TORCHTPU_READS_FRAMES
+#define Py_BUILD_CORE
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#endif
+
+#include "shim.h"
+
+#include <cstring>
+#include <functional>
+#include <unordered_map>
+
+namespace torchtpu {
+namespace {
+
+struct Lock {
+  Lock() : state(PyGILState_Ensure()) {}
+  ~Lock() {
+    PyGILState_Release(state);
+  }
+  PyGILState_STATE state;
+};
+
+// Frames of PyTorch and of this package are not the user's.
+bool foreign(const char* file) {
+  return std::strstr(file, "/torch/") != nullptr || std::strstr(file, "/torchtpu/") != nullptr || file[0] == '<';
+}
+
+#ifdef TORCHTPU_READS_FRAMES
+
+struct Site {
+  PyCodeObject* code;
+  int offset;
+  bool operator==(const Site& other) const {
+    return code == other.code && offset == other.offset;
+  }
+};
+
+struct SiteHash {
+  size_t operator()(const Site& site) const {
+    return std::hash<const void*>()(site.code) * 31 + static_cast<size_t>(site.offset);
+  }
+};
+
+// 0 for a line that is not the user's. The code object is kept, so that its address stays its own.
+uint64_t learn(const Site& site) {
+  const Lock lock;
+  Py_INCREF(site.code);
+  const char* file = PyUnicode_AsUTF8(site.code->co_filename);
+  const char* name = PyUnicode_AsUTF8(site.code->co_name);
+  if (file == nullptr || name == nullptr) {
+    PyErr_Clear();
+    return 0;
+  }
+  if (foreign(file)) return 0;
+  return core().locate(file, PyCode_Addr2Line(site.code, site.offset), name);
+}
+
+uint64_t id_of(_PyInterpreterFrame* frame) {
+  static thread_local std::unordered_map<Site, uint64_t, SiteHash> known;
+  const auto offset = static_cast<int>(_PyInterpreterFrame_LASTI(frame) * sizeof(_Py_CODEUNIT));
+  const Site site{frame->f_code, offset};
+  const auto found = known.find(site);
+  if (found != known.end()) return found->second;
+  return known[site] = learn(site);
+}
+
+#endif
+
+}  // namespace
+
+uint64_t python_location() {
+#ifdef TORCHTPU_READS_FRAMES
+  const auto* thread = PyGILState_GetThisThreadState();
+  if (thread == nullptr || thread->cframe == nullptr) return 0;
+  for (auto* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
+    if (frame->f_code == nullptr || _PyFrame_IsIncomplete(frame)) continue;
+    if (const auto id = id_of(frame)) return id;
+  }
+#endif
+  return 0;
+}
+
+}  // namespace torchtpu

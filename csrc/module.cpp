@@ -1,0 +1,104 @@
+// The Python module: joins the shim to the core and gives torch.tpu what only C++ has.
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+
+#include "shim.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+namespace torchtpu {
+namespace {
+
+PyObject* fallback_handler = nullptr;
+
+// The library objects hold the registrations for the life of the process.
+void register_all() {
+  register_device();
+  static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static torch::Library any(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  std::unordered_set<std::string> taken;
+  register_storage_ops(aten, taken);
+  register_kernels(aten, taken);
+  any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  register_autocast();
+}
+
+PyObject* load(PyObject*, PyObject* address) {
+  HANDLE_TH_ERRORS
+  const auto* table = static_cast<const TpuCore*>(PyLong_AsVoidPtr(address));
+  if (table == nullptr) return nullptr;
+  TORCH_CHECK(
+      table->abi == TORCHTPU_ABI && table->size == sizeof(TpuCore),
+      "torchtpu's shim and core are of different versions (", TORCHTPU_ABI, " and ", table->abi,
+      "); reinstall torchtpu");
+  set_core(table);
+  register_all();
+  return PyLong_FromVoidPtr(const_cast<TpuShim*>(&shim_table));
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* get_current_device(PyObject*, PyObject*) {
+  return PyLong_FromLong(current_device());
+}
+
+PyObject* set_device(PyObject*, PyObject* index) {
+  HANDLE_TH_ERRORS
+  const long value = PyLong_AsLong(index);
+  if (value == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  set_current_device(static_cast<c10::DeviceIndex>(value));
+  Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* get_default_generator(PyObject*, PyObject* index) {
+  HANDLE_TH_ERRORS
+  const long value = PyLong_AsLong(index);
+  if (value == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  return THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(value)));
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
+  Py_XINCREF(handler);
+  Py_XDECREF(fallback_handler);
+  fallback_handler = handler;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"load", load, METH_O, "Joins the shim to the core's table at this address; gives the address of its own."},
+    {"current_device", get_current_device, METH_NOARGS, "The index of this thread's device."},
+    {"set_device", set_device, METH_O, "Sets this thread's device."},
+    {"default_generator", get_default_generator, METH_O, "The generator of a device."},
+    {"set_fallback_handler", set_fallback_handler, METH_O, "What is called with the name of each op that runs on the host."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "torchtpu._shim", "The C++ half of device \"tpu\".", -1, methods,
+                      nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+void record_fallback(const c10::OperatorHandle& op) {
+  if (fallback_handler == nullptr) return;
+  const auto& name = op.operator_name();
+  const auto full = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  const auto state = PyGILState_Ensure();
+  PyObject* result = PyObject_CallFunction(fallback_handler, "s", full.c_str());
+  if (result == nullptr) {
+    python_error error;
+    error.persist();
+    PyGILState_Release(state);
+    throw error;
+  }
+  Py_DECREF(result);
+  PyGILState_Release(state);
+}
+
+}  // namespace torchtpu
+
+PyMODINIT_FUNC PyInit__shim(void) {
+  return PyModule_Create(&torchtpu::module);
+}

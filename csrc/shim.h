@@ -1,0 +1,62 @@
+// What the parts of the shim share. The shim knows no op but those that are about storages and copies; everything else
+// goes through one boxed kernel to the Rust core (abi.h).
+#pragma once
+
+#include "abi.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+#include <torch/library.h>
+
+#include <string>
+#include <unordered_set>
+
+namespace torchtpu {
+
+constexpr c10::DeviceType kTpu = c10::DeviceType::PrivateUse1;
+
+// The Rust side. Set once, when Python joins the two, before any tensor exists.
+const TpuCore& core();
+void set_core(const TpuCore* table);
+
+// Throws the core's last error of this thread as the exception that Python sees.
+[[noreturn]] void raise_last_error();
+inline void check(int32_t status) {
+  if (status != TPU_OK) raise_last_error();
+}
+
+// Storages.
+c10::Allocator* allocator();
+c10::DataPtr new_storage(c10::DeviceIndex device, size_t nbytes);
+c10::DataPtr adopt(TpuCell cell, void* address, c10::DeviceIndex device);
+TpuCell cell_of(const c10::StorageImpl& storage);
+void resize_storage(c10::StorageImpl* storage, size_t nbytes);
+
+// Devices. The current one is per thread.
+c10::DeviceIndex device_count();
+c10::DeviceIndex current_device();
+void set_current_device(c10::DeviceIndex index);
+void register_device();
+
+// Generators. `out` is seed and offset of the next draw.
+const at::Generator& default_generator(c10::DeviceIndex index);
+extern const TpuShim shim_table;
+
+// Ops.
+// Registers the boxed kernel for all of the core's ops but those in `taken`, which have kernels in C++.
+void register_kernels(torch::Library& aten, const std::unordered_set<std::string>& taken);
+void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
+void register_autocast();
+// Writes `source` to `target`, both on one device.
+void copy_on_device(const at::Tensor& target, const at::Tensor& source);
+// Runs an op on the CPU, with copies there and back: counted, and warned of or refused.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void record_fallback(const c10::OperatorHandle& op);
+at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
+
+// The line of Python that this thread is at, as the core numbers it; 0 if there is none.
+uint64_t python_location();
+
+}  // namespace torchtpu

@@ -1,0 +1,391 @@
+"""Device ``"tpu"``: what ``torch.tpu`` is.
+
+PyTorch loads this through its ``torch.backends`` entry point, so ``import torch`` is all a script needs. The names follow
+``torch.cuda``. A plugin is loaded, and devices are counted, when the first of them is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+import torch
+
+from torchtpu import _native
+from torchtpu._errors import Error, UnsupportedOp
+
+Mode = Literal["debug", "strict"]
+_MODES = ("debug", "strict")
+_state = threading.Lock()
+_fallbacks: Counter[tuple[str, str]] = Counter()
+_mode: Mode = "strict"
+
+
+def register() -> None:
+    """Makes ``"tpu"`` a device of PyTorch's. Called once, by PyTorch's own loading of backends."""
+    if getattr(torch, "tpu", None) is not None:
+        return
+    torch.utils.rename_privateuse1_backend("tpu")
+    shim = _load_shim()
+    _native.device_join(shim.load(_native.device_table()))
+    shim.set_fallback_handler(_on_fallback)
+    torch._register_device_module("tpu", sys.modules[__name__])
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    mode = os.environ.get("TORCHTPU_EAGER_MODE")
+    if mode:
+        eager_mode(_checked(mode))
+
+
+def _load_shim() -> Any:
+    from torchtpu import _build
+
+    return _build.load()
+
+
+# --- modes ------------------------------------------------------------------------------------------------------------
+
+
+class eager_mode(contextlib.ContextDecorator):  # noqa: N801  a function to its users
+    """Sets how eager ops on ``"tpu"`` run, for good or, as a context manager, for a while.
+
+    ``"debug"`` waits for each op, so an error is raised on the very line. ``"strict"`` returns at once and keeps order;
+    errors come at the next synchronisation and name the op and the line.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._before = _mode
+        _set_mode(_checked(mode))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _set_mode(self._before)
+
+
+def _checked(mode: str) -> Mode:
+    if mode not in _MODES:
+        raise Error(f"there is no eager mode {mode!r}; the modes are {', '.join(map(repr, _MODES))}")
+    return mode  # type: ignore[return-value]
+
+
+def _set_mode(mode: Mode) -> None:
+    global _mode
+    _mode = mode
+    _native.device_set_debug(mode == "debug")
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+def is_available() -> bool:
+    """Whether there is a device. Never raises."""
+    try:
+        return _native.device_count() > 0
+    except RuntimeError:
+        return False
+
+
+def is_initialized() -> bool:
+    """Always: devices come up when they are first used."""
+    return True
+
+
+def init() -> None:
+    """Does nothing: devices come up when they are first used."""
+
+
+def _is_in_bad_fork() -> bool:
+    return os.getpid() != _pid
+
+
+_pid = os.getpid()
+
+
+def device_count() -> int:
+    """How many devices the plugin has."""
+    return _native.device_count()
+
+
+def current_device() -> int:
+    """The index of this thread's device."""
+    return int(_shim().current_device())
+
+
+def set_device(device: torch.device | str | int) -> None:
+    """Makes ``device`` this thread's device."""
+    index = _index(device)
+    _shim().set_device(index)
+
+
+def synchronize(device: torch.device | str | int | None = None) -> None:
+    """Waits for everything started on ``device``.
+
+    Raises:
+        RuntimeError: the first failure since the last time, naming the op and the Python line that issued it.
+    """
+    _native.device_synchronize(_index(device))
+
+
+class device:  # noqa: N801  as in torch.cuda
+    """A context in which ``device`` is this thread's device."""
+
+    def __init__(self, device: torch.device | str | int | None) -> None:
+        self._index = None if device is None else _index(device)
+        self._before = 0
+
+    def __enter__(self) -> None:
+        self._before = current_device()
+        if self._index is not None:
+            set_device(self._index)
+
+    def __exit__(self, *_: object) -> None:
+        set_device(self._before)
+
+
+class device_of(device):  # noqa: N801  as in torch.cuda
+    """A context in which the device of a tensor is this thread's device; nothing changes for tensors elsewhere."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(tensor.device if tensor.device.type == "tpu" else None)
+
+
+def _index(device: torch.device | str | int | None) -> int:
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    device = torch.device(device)
+    if device.type != "tpu":
+        raise ValueError(f"expected a tpu device, got {device}")
+    return current_device() if device.index is None else device.index
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What the plugin says of a device. ``total_memory`` is in bytes, 0 where it does not say."""
+
+    name: str
+    total_memory: int
+    index: int
+
+
+def get_device_properties(device: torch.device | str | int | None = None) -> DeviceProperties:
+    """What the plugin says of a device."""
+    index = _index(device)
+    name, total, _ = _native.device_properties(index)
+    return DeviceProperties(name, total, index)
+
+
+def get_device_name(device: torch.device | str | int | None = None) -> str:
+    """The device's kind, ``"cpu"`` for the embedded plugin."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: torch.device | str | int | None = None) -> tuple[int, int]:
+    """There are no numbered capabilities: always ``(0, 0)``."""
+    _index(device)
+    return (0, 0)
+
+
+def can_device_access_peer(device: int, peer: int) -> bool:
+    """Copies between devices need no host."""
+    return device != peer
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Every TPU computes in bfloat16."""
+    return True
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The types that ``torch.autocast("tpu")`` takes."""
+    return [torch.bfloat16, torch.float16]
+
+
+# --- streams and events -----------------------------------------------------------------------------------------------
+
+Stream = torch.Stream
+Event = torch.Event
+
+
+def current_stream(device: torch.device | str | int | None = None) -> torch.Stream:
+    """The one stream of a device: the device keeps the order of ops itself."""
+    return torch._C._accelerator_getStream(_index(device))
+
+
+def default_stream(device: torch.device | str | int | None = None) -> torch.Stream:
+    """The one stream of a device."""
+    return current_stream(device)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """There is one stream per device: nothing changes."""
+
+
+@contextlib.contextmanager
+def stream(stream: torch.Stream | None) -> Iterator[None]:
+    """There is one stream per device: nothing changes."""
+    yield
+
+
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
+class _Generators:
+    """The generators of all devices, by index."""
+
+    def __len__(self) -> int:
+        return device_count()
+
+    def __getitem__(self, index: int) -> torch.Generator:
+        return _shim().default_generator(index)
+
+
+default_generators = _Generators()
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the generator of this thread's device."""
+    _shim().default_generator(current_device()).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seeds the generators of all devices."""
+    for generator in default_generators:
+        generator.manual_seed(int(seed))
+
+
+def seed() -> None:
+    """Seeds the generator of this thread's device with a number nobody can know."""
+    _shim().default_generator(current_device()).seed()
+
+
+def seed_all() -> None:
+    """Seeds the generators of all devices with one number nobody can know."""
+    manual_seed_all(torch.seed())
+
+
+def initial_seed() -> int:
+    """The seed of this thread's device."""
+    return int(_shim().default_generator(current_device()).initial_seed())
+
+
+def get_rng_state(device: torch.device | str | int = "tpu") -> torch.Tensor:
+    """Seed and offset of a device's generator: sixteen bytes."""
+    return _shim().default_generator(_index(device)).get_state()
+
+
+def set_rng_state(new_state: torch.Tensor, device: torch.device | str | int = "tpu") -> None:
+    """Puts a device's generator where :func:`get_rng_state` found it."""
+    _shim().default_generator(_index(device)).set_state(new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of all devices' generators."""
+    return [generator.get_state() for generator in default_generators]
+
+
+def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
+    """Puts all devices' generators where :func:`get_rng_state_all` found them."""
+    for generator, state in zip(default_generators, new_states, strict=False):
+        generator.set_state(state)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def memory_allocated(device: torch.device | str | int | None = None) -> int:
+    """Bytes that live tensors hold on a device."""
+    return _native.device_memory(_index(device))[0]
+
+
+def max_memory_allocated(device: torch.device | str | int | None = None) -> int:
+    """The most bytes that tensors have held since :func:`reset_peak_memory_stats`."""
+    return _native.device_memory(_index(device))[1]
+
+
+def memory_reserved(device: torch.device | str | int | None = None) -> int:
+    """As :func:`memory_allocated`: the plugin keeps what it reserves to itself."""
+    return memory_allocated(device)
+
+
+def max_memory_reserved(device: torch.device | str | int | None = None) -> int:
+    """As :func:`max_memory_allocated`."""
+    return max_memory_allocated(device)
+
+
+def memory_stats(device: torch.device | str | int | None = None) -> dict[str, int]:
+    """Bytes and counts, under the names of ``torch.cuda.memory_stats``."""
+    now, peak, count = _native.device_memory(_index(device))
+    return {
+        "allocated_bytes.all.current": now,
+        "allocated_bytes.all.peak": peak,
+        "reserved_bytes.all.current": now,
+        "reserved_bytes.all.peak": peak,
+        "allocation.all.allocated": count,
+    }
+
+
+def reset_peak_memory_stats(device: torch.device | str | int | None = None) -> None:
+    """Forgets the most memory that a device has used."""
+    _native.device_reset_peak(_index(device))
+
+
+def mem_get_info(device: torch.device | str | int | None = None) -> tuple[int, int]:
+    """Free and total bytes of a device, as the plugin says; zeros where it does not."""
+    _, total, free = _native.device_properties(_index(device))
+    return free, total
+
+
+def empty_cache() -> None:
+    """Nothing is kept back: a tensor's memory goes with the tensor."""
+
+
+# --- ops on the host --------------------------------------------------------------------------------------------------
+
+
+def fallbacks() -> dict[tuple[str, str], int]:
+    """How often each op ran on the host, by op and the Python line."""
+    with _state:
+        return dict(_fallbacks)
+
+
+def _on_fallback(op: str) -> None:
+    place = _caller()
+    if os.environ.get("TORCHTPU_FALLBACK") == "error":
+        raise UnsupportedOp(f"{op} has no lowering for \"tpu\", and TORCHTPU_FALLBACK=error forbids the host ({place})")
+    with _state:
+        _fallbacks[op, place] += 1
+        first = _fallbacks[op, place] == 1
+    if first:
+        warnings.warn(f"{op} runs on the host: it has no lowering for \"tpu\" (at {place})", stacklevel=2)
+
+
+def _caller() -> str:
+    """The user's line: the innermost frame outside PyTorch and this package."""
+    frame = sys._getframe(1)
+    here = os.path.dirname(__file__)
+    home = os.path.dirname(torch.__file__)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((here, home, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
+
+
+def _shim() -> Any:
+    from torchtpu import _build
+
+    return _build.load()
