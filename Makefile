@@ -10,7 +10,7 @@ export MLIR_SYS_220_PREFIX := $(LLVM)
 export TABLEGEN_220_PREFIX := $(LLVM)
 export LIBCLANG_PATH := $(LLVM)/lib
 
-SOURCES := $(shell git ls-files 'crates/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
+SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
 
 .PHONY: help setup setup-develop demo test test-all test-rust test-python lint bench docs clean

@@ -1,6 +1,8 @@
 // The one kernel: writes a call down for the core, asks PyTorch's meta kernels what it gives when the core sees it for the
 // first time, and wraps the results.
 
+#include <torch/csrc/Exceptions.h>
+
 #include "shim.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -8,6 +10,7 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/nonzero.h>
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/SmallVector.h>
@@ -39,6 +42,7 @@ struct Op {
   std::vector<size_t> written;  // arguments that are returned
   bool in_place_list = false;
   bool returns_written = false;
+  bool indexed = false;  // takes a list of indices
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };
@@ -254,6 +258,20 @@ class Writer {
   c10::SmallVector<at::Tensor, 2> kept_;
 };
 
+// Whether a meta kernel in Python says that it cannot know; the error is then gone.
+bool forget_not_implemented(python_error& error) {
+  const auto state = PyGILState_Ensure();
+  error.restore();
+  const bool unknown = PyErr_ExceptionMatches(PyExc_NotImplementedError) != 0;
+  if (unknown) {
+    PyErr_Clear();
+  } else {
+    error.persist();
+  }
+  PyGILState_Release(state);
+  return unknown;
+}
+
 // What PyTorch says that a call gives, from its meta kernel.
 class Expectation {
  public:
@@ -268,6 +286,9 @@ class Expectation {
       const at::AutoDispatchBelowAutograd below;
       op.handle.callBoxed(&copy);
     } catch (const c10::NotImplementedError&) {
+      return;
+    } catch (python_error& error) {
+      if (!forget_not_implemented(error)) throw;
       return;
     }
     known = true;
@@ -443,6 +464,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
     const auto& argument = schema.arguments()[i];
     names.push_back(argument.name().c_str());
     op->arguments.push_back(describe(argument));
+    op->indexed = op->indexed || argument.type()->isSubtypeOf(*c10::ListType::ofOptionalTensors());
     if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) op->written.push_back(i);
   }
   const auto& returns = schema.returns();
@@ -454,10 +476,34 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   return op;
 }
 
+// Replaces masks among indices by the places they pick, which have to be read back for their number. False if there are
+// none.
+bool expand_masks(torch::jit::Stack& stack, size_t first) {
+  bool any = false;
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (!stack[i].isOptionalTensorList()) continue;
+    c10::List<std::optional<at::Tensor>> places;
+    for (const std::optional<at::Tensor>& index : stack[i].toOptionalTensorList()) {
+      const auto mask = index.has_value() && index->defined() &&
+          (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte);
+      if (!mask) {
+        places.push_back(index);
+        continue;
+      }
+      any = true;
+      for (const auto& column : index->nonzero().unbind(1)) places.push_back(column);
+    }
+    stack[i] = std::move(places);
+  }
+  return any;
+}
+
 struct Kernel final : c10::OperatorKernel {
   explicit Kernel(std::unique_ptr<Op> op) : op_(std::move(op)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    if (!run(*op_, *stack)) run_on_host(handle, stack);
+    if (run(*op_, *stack)) return;
+    const bool retry = op_->indexed && expand_masks(*stack, stack->size() - op_->arguments.size());
+    if (!retry || !run(*op_, *stack)) run_on_host(handle, stack);
   }
 
  private:

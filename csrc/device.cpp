@@ -236,13 +236,23 @@ struct GeneratorImpl final : c10::GeneratorImpl {
   uint64_t offset_ = 0;
 };
 
-std::deque<at::Generator>& generators() {
-  static std::deque<at::Generator> all;
-  static std::once_flag made;
-  std::call_once(made, [] {
-    for (c10::DeviceIndex i = 0; i < device_count(); ++i) all.push_back(at::make_generator<GeneratorImpl>(i));
-  });
-  return all;
+// Made with the first device that is asked for; a seed given before is kept until then.
+struct Generators {
+  std::mutex mutex;
+  std::deque<at::Generator> all;
+  uint64_t seed = c10::default_rng_seed_val;
+};
+
+Generators& generators() {
+  static Generators instance;
+  return instance;
+}
+
+void make_generators(Generators& of) {
+  for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
+    of.all.push_back(at::make_generator<GeneratorImpl>(i));
+    of.all.back().set_current_seed(of.seed);
+  }
 }
 
 void next_seed(int32_t device, void* generator, uint64_t out[2]) {
@@ -254,10 +264,19 @@ void next_seed(int32_t device, void* generator, uint64_t out[2]) {
 }  // namespace
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
-  auto& all = generators();
+  auto& [mutex, all, seed] = generators();
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (all.empty()) make_generators(generators());
   const auto i = static_cast<size_t>(index < 0 ? current : index);
   TORCH_CHECK(i < all.size(), "there is no device tpu:", i);
   return all[i];
+}
+
+void seed_all(uint64_t seed) {
+  auto& of = generators();
+  const std::lock_guard<std::mutex> lock(of.mutex);
+  of.seed = seed;
+  for (auto& generator : of.all) generator.set_current_seed(seed);
 }
 
 const TpuShim shim_table = {TORCHTPU_ABI, sizeof(TpuShim), &next_seed};

@@ -60,6 +60,15 @@ PyObject* get_default_generator(PyObject*, PyObject* index) {
   END_HANDLE_TH_ERRORS
 }
 
+PyObject* seed_all_devices(PyObject*, PyObject* seed) {
+  HANDLE_TH_ERRORS
+  const auto value = PyLong_AsUnsignedLongLongMask(seed);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  seed_all(value);
+  Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
+}
+
 PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
   Py_XINCREF(handler);
   Py_XDECREF(fallback_handler);
@@ -72,6 +81,7 @@ PyMethodDef methods[] = {
     {"current_device", get_current_device, METH_NOARGS, "The index of this thread's device."},
     {"set_device", set_device, METH_O, "Sets this thread's device."},
     {"default_generator", get_default_generator, METH_O, "The generator of a device."},
+    {"seed_all", seed_all_devices, METH_O, "Seeds the generators of all devices."},
     {"set_fallback_handler", set_fallback_handler, METH_O, "What is called with the name of each op that runs on the host."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -42,6 +42,8 @@ void register_device();
 
 // Generators. `out` is seed and offset of the next draw.
 const at::Generator& default_generator(c10::DeviceIndex index);
+// Seeds all devices' generators, now or when there are any.
+void seed_all(uint64_t seed);
 extern const TpuShim shim_table;
 
 // Ops.

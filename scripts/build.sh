@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# Builds tputc and the wheel as release builds and installs both into .venv.
+# Builds tputc, the C++ shim for the installed PyTorch, and the wheel that holds it; installs both into .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p torchtpu-cli
 install -m 755 target/release/tputc .venv/bin/tputc
+
+# The wheel brings the shim for this PyTorch, and its sources for others. Both lie in the package while it is built.
+package=python/torchtpu
+rm -rf "$package/csrc" && cp -r csrc "$package/csrc"
+shim=$(find "$package" -name '_shim.*.so' -newer csrc/abi.h | head -n1)
+if [ -z "$shim" ] || [ -n "$(find csrc -newer "$shim")" ]; then
+    TORCH_DEVICE_BACKEND_AUTOLOAD=0 .venv/bin/python -I "$package/_build.py" "$package"
+fi
+
 rm -rf target/wheels
 .venv/bin/maturin build --quiet --release --strip --out target/wheels
 .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --reinstall target/wheels/torchtpu-*.whl

@@ -29,7 +29,7 @@ rust() {
 
 system_packages() {
     command -v apt-get >/dev/null || fail "this script knows apt only; see README.md for what to install by hand"
-    local wanted=(g++ python3 python3-venv libmlir-22-dev llvm-22-dev libpolly-22-dev libclang1-22
+    local wanted=(g++ python3 python3-dev python3-venv libmlir-22-dev llvm-22-dev libpolly-22-dev libclang1-22
         libclang-common-22-dev libzstd-dev zlib1g-dev libxml2-dev) missing=() package
     for package in "${wanted[@]}"; do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")

@@ -14,9 +14,9 @@ from torchtpu._errors import CompileError, Error, ExecutionError, UnsupportedOp
 from torchtpu._native import __version__
 
 if TYPE_CHECKING:
+    from torchtpu._capture import Trace, capture, lower
     from torchtpu._plugins import set_plugin
     from torchtpu.backend import stats
-    from torchtpu._capture import Trace, capture, lower
     from torchtpu.device import eager_mode
 
 __all__ = [

@@ -21,11 +21,18 @@ from typing import Any
 
 import torch
 
-from torchtpu._errors import Error
-
 _HERE = Path(__file__).parent
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare"]
 _LIBRARIES = ["c10", "torch_cpu", "torch_python"]
+
+
+def _error(message: str) -> RuntimeError:
+    """An error of the package's, or a plain one while the package itself is being built."""
+    try:
+        from torchtpu._errors import Error
+    except ImportError:
+        return RuntimeError(message)
+    return Error(message)
 
 
 @functools.cache
@@ -41,7 +48,7 @@ def load() -> Any:
     loader = importlib.machinery.ExtensionFileLoader("torchtpu._shim", str(path))
     spec = importlib.util.spec_from_loader("torchtpu._shim", loader)
     if spec is None:
-        raise Error(f"{path} cannot be imported")
+        raise _error(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
@@ -64,13 +71,15 @@ def sources() -> list[Path]:
 def _cached() -> Path:
     files = sources()
     if not files:
-        raise Error(f"torchtpu has no shim for PyTorch {torch.__version__}, and its C++ sources are not installed")
+        raise _error(f"torchtpu has no shim for PyTorch {torch.__version__}, and its C++ sources are not installed")
     text = b"".join(file.read_bytes() for file in [*files, *sorted(files[0].parent.glob("*.h"))])
     stamp = hashlib.sha256(text + torch.__version__.encode()).hexdigest()[:16]
     root = os.environ.get("TORCHTPU_CACHE_DIR") or os.path.expanduser("~/.cache/torchtpu")
     target = Path(root, f"shim-{stamp}", name())
     if not target.is_file():
-        print(f"torchtpu: building its C++ shim for PyTorch {torch.__version__} (once, a minute or two)", file=sys.stderr)
+        print(
+            f"torchtpu: building its C++ shim for PyTorch {torch.__version__} (once, a minute or two)", file=sys.stderr
+        )
         build(target)
     return target
 
@@ -83,9 +92,9 @@ def build(target: Path) -> None:
     """
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        raise Error(
-            f"torchtpu has no shim for PyTorch {torch.__version__} and there is no C++ compiler to build it; install g++ "
-            "(apt install g++ python3-dev), or the PyTorch version that the wheel was made for"
+        raise _error(
+            f"torchtpu has no shim for PyTorch {torch.__version__} and there is no C++ compiler to build it; install "
+            "g++ (apt install g++ python3-dev), or the PyTorch version that the wheel was made for"
         )
     home = Path(torch.__file__).parent
     includes = [home / "include", home / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
@@ -104,7 +113,8 @@ def build(target: Path) -> None:
 
 def _all(commands: list[list[str]]) -> None:
     """Runs commands, as many at once as there are processors."""
-    waiting, running = list(commands), []
+    waiting = list(commands)
+    running: list[tuple[list[str], subprocess.Popen[str]]] = []
     while waiting or running:
         while waiting and len(running) < (os.cpu_count() or 1):
             command = waiting.pop(0)
@@ -114,7 +124,7 @@ def _all(commands: list[list[str]]) -> None:
         if process.returncode != 0:
             for _, other in running:
                 other.kill()
-            raise Error(f"torchtpu's C++ shim cannot be built: {' '.join(command)} failed:\n{errors[-4000:]}")
+            raise _error(f"torchtpu's C++ shim cannot be built: {' '.join(command)} failed:\n{errors[-4000:]}")
 
 
 if __name__ == "__main__":

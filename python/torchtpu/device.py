@@ -1,7 +1,7 @@
 """Device ``"tpu"``: what ``torch.tpu`` is.
 
-PyTorch loads this through its ``torch.backends`` entry point, so ``import torch`` is all a script needs. The names follow
-``torch.cuda``. A plugin is loaded, and devices are counted, when the first of them is asked for.
+PyTorch loads this through its ``torch.backends`` entry point, so ``import torch`` is all a script needs. The names
+follow ``torch.cuda``. A plugin is loaded, and devices are counted, when the first of them is asked for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _load_shim() -> Any:
 # --- modes ------------------------------------------------------------------------------------------------------------
 
 
-class eager_mode(contextlib.ContextDecorator):  # noqa: N801  a function to its users
+class eager_mode(contextlib.ContextDecorator):
     """Sets how eager ops on ``"tpu"`` run, for good or, as a context manager, for a while.
 
     ``"debug"`` waits for each op, so an error is raised on the very line. ``"strict"`` returns at once and keeps order;
@@ -137,7 +137,7 @@ def synchronize(device: torch.device | str | int | None = None) -> None:
     _native.device_synchronize(_index(device))
 
 
-class device:  # noqa: N801  as in torch.cuda
+class device:
     """A context in which ``device`` is this thread's device."""
 
     def __init__(self, device: torch.device | str | int | None) -> None:
@@ -153,7 +153,7 @@ class device:  # noqa: N801  as in torch.cuda
         set_device(self._before)
 
 
-class device_of(device):  # noqa: N801  as in torch.cuda
+class device_of(device):
     """A context in which the device of a tensor is this thread's device; nothing changes for tensors elsewhere."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -249,26 +249,35 @@ class _Generators:
         return device_count()
 
     def __getitem__(self, index: int) -> torch.Generator:
-        return _shim().default_generator(index)
+        if not 0 <= index < device_count():
+            raise IndexError(f"there is no device tpu:{index}")
+        return _generator(index)
+
+    def __iter__(self) -> Iterator[torch.Generator]:
+        return (_generator(index) for index in range(device_count()))
 
 
 default_generators = _Generators()
 
 
+def _generator(index: int) -> torch.Generator:
+    generator: torch.Generator = _shim().default_generator(index)
+    return generator
+
+
 def manual_seed(seed: int) -> None:
     """Seeds the generator of this thread's device."""
-    _shim().default_generator(current_device()).manual_seed(int(seed))
+    _generator(current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices."""
-    for generator in default_generators:
-        generator.manual_seed(int(seed))
+    """Seeds the generators of all devices; brings none up that nobody has used."""
+    _shim().seed_all(int(seed))
 
 
 def seed() -> None:
     """Seeds the generator of this thread's device with a number nobody can know."""
-    _shim().default_generator(current_device()).seed()
+    _generator(current_device()).seed()
 
 
 def seed_all() -> None:
@@ -278,17 +287,17 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """The seed of this thread's device."""
-    return int(_shim().default_generator(current_device()).initial_seed())
+    return int(_generator(current_device()).initial_seed())
 
 
 def get_rng_state(device: torch.device | str | int = "tpu") -> torch.Tensor:
     """Seed and offset of a device's generator: sixteen bytes."""
-    return _shim().default_generator(_index(device)).get_state()
+    return _generator(_index(device)).get_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device: torch.device | str | int = "tpu") -> None:
     """Puts a device's generator where :func:`get_rng_state` found it."""
-    _shim().default_generator(_index(device)).set_state(new_state)
+    _generator(_index(device)).set_state(new_state)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
@@ -364,12 +373,12 @@ def fallbacks() -> dict[tuple[str, str], int]:
 def _on_fallback(op: str) -> None:
     place = _caller()
     if os.environ.get("TORCHTPU_FALLBACK") == "error":
-        raise UnsupportedOp(f"{op} has no lowering for \"tpu\", and TORCHTPU_FALLBACK=error forbids the host ({place})")
+        raise UnsupportedOp(f'{op} has no lowering for "tpu", and TORCHTPU_FALLBACK=error forbids the host ({place})')
     with _state:
         _fallbacks[op, place] += 1
         first = _fallbacks[op, place] == 1
     if first:
-        warnings.warn(f"{op} runs on the host: it has no lowering for \"tpu\" (at {place})", stacklevel=2)
+        warnings.warn(f'{op} runs on the host: it has no lowering for "tpu" (at {place})', stacklevel=2)
 
 
 def _caller() -> str:

@@ -11,6 +11,6 @@ import torch
 def _fresh_dynamo() -> Iterator[None]:
     """No compiled code, and no change to PyTorch's global generator, outlives a test."""
     torch._dynamo.reset()
-    with torch.random.fork_rng(), warnings.catch_warnings():
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         yield
     torch._dynamo.reset()

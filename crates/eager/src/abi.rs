@@ -163,7 +163,9 @@ pub unsafe fn join(shim: *const Shim) -> Result<()> {
     // SAFETY: as the caller promises; the first two fields are the same in all versions.
     let (abi, size) = unsafe { ((*shim).abi, (*shim).size) };
     if abi != ABI || size as usize != size_of::<Shim>() {
-        return Err(Error::new(format!("the shim speaks version {abi} of the border, this build {ABI}; reinstall torchtpu")));
+        return Err(Error::new(format!(
+            "the shim speaks version {abi} of the border, this build {ABI}; reinstall torchtpu"
+        )));
     }
     // SAFETY: it is of this version.
     let _ = NEXT_SEED.set(unsafe { (*shim).next_seed });

@@ -185,6 +185,7 @@ impl Draft {
                     let float = graph.tensor_type(node.value).is_some_and(|t| t.dtype == DType::F64);
                     Source::Scalar(scalar_of(name)?, float)
                 }
+                EagerInput::Position(position) => Source::Position(*position),
                 EagerInput::Rng => Source::Rng,
             });
         }

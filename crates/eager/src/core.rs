@@ -4,7 +4,7 @@ use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
 use crate::cells::{Cells, Held, Ledger, Operand, Origin, TypeId};
 use crate::error::{Error, Result};
 use crate::plan::{New, Plan, Source, Value};
-use crate::registry;
+use crate::registry::{self, Op};
 use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
@@ -221,17 +221,30 @@ impl Core {
             if let Some(plan) = state.plan(hash, request, &types) {
                 return self.run(state, &plan, request).map(Outcome::Done);
             }
-            if request.expected.is_none() {
-                return Ok(Outcome::NeedsResults);
-            }
             let seen = state.seen(request.cells, &types);
             let loc = state.place(request.location);
             drop(state);
+            if request.expected.is_none() {
+                self.validate(request, &seen, loc)?;
+                return Ok(Outcome::NeedsResults);
+            }
             if let Some(plan) = self.build(request, types, &seen, loc)? {
                 self.lock().plans.entry(hash).or_default().push(Arc::new(plan));
             }
         }
         Err(Error::internal("a call's storages do not come to rest"))
+    }
+
+    /// Finds what is wrong with a call before PyTorch's meta kernels do, whose words are not those of its real ones.
+    fn validate(&self, request: &Request<'_>, seen: &Seen, loc: Loc) -> Result<()> {
+        let (op, parsed) = parse(request)?;
+        if op.entry.variant == Variant::Out {
+            return Ok(()); // the outputs may be about to be resized
+        }
+        match parsed.cells(seen)? {
+            Ok(cells) => trace(op, parsed, &cells, None, loc).map(drop),
+            Err(Obstacle::Reform { .. }) => Ok(()),
+        }
     }
 
     /// The plan of a call; `None` if a cell had to be brought into another form first.
@@ -242,8 +255,7 @@ impl Core {
         seen: &Seen,
         loc: Loc,
     ) -> Result<Option<Plan>> {
-        let op = registry::op(Header::of(request.words)?.op).ok_or_else(|| Error::internal("no such op"))?;
-        let parsed = Parsed::read(request, op.places()?.len())?;
+        let (op, parsed) = parse(request)?;
         let cells = match parsed.cells(seen)? {
             Ok(cells) => cells,
             Err(Obstacle::Reform { slot, dtype, places }) => {
@@ -296,7 +308,8 @@ impl Core {
         if let Some(executable) = &plan.executable {
             self.counters.executions.fetch_add(1, Ordering::Relaxed);
             let lent = state.lend(plan, request.cells, &inputs)?;
-            let options = ExecuteOptions { device: Some(self.device(request.device)?), non_donatable: &lent, launch_id: 0 };
+            let options =
+                ExecuteOptions { device: Some(self.device(request.device)?), non_donatable: &lent, launch_id: 0 };
             match executable.execute(&inputs, &options) {
                 Ok(run) => {
                     let ledger = self.ledger(request.device);
@@ -354,6 +367,7 @@ impl Core {
                     let bits = request.scalars.get(i).copied().unwrap_or_default();
                     self.scalar(state, request.device, float, bits)?
                 }
+                Source::Position(position) => self.scalar(state, request.device, false, position as u64)?,
                 Source::Rng => {
                     let seeds = self.seeds.get().ok_or_else(|| Error::internal("there is no generator"))?;
                     let bytes = seeds(request.device, request.generator).map(u64::to_le_bytes).concat();
@@ -506,6 +520,11 @@ impl State {
         }
         text
     }
+}
+
+fn parse(request: &Request<'_>) -> Result<(&'static Op, Parsed)> {
+    let op = registry::op(Header::of(request.words)?.op).ok_or_else(|| Error::internal("no such op"))?;
+    Ok((op, Parsed::read(request, op.places()?.len())?))
 }
 
 /// The overload's name, for messages.

@@ -29,6 +29,8 @@ pub(crate) enum Source {
     Cell(usize),
     /// A scalar, and whether it is a float.
     Scalar(usize, bool),
+    /// An integer of this plan's own.
+    Position(usize),
     Rng,
 }
 

@@ -134,7 +134,9 @@ impl Word {
                 Some(t) => Ok(Given::Tensor(t)),
                 None => Ok(Given::Plain(Arg::None)),
             },
-            Word::List(words) if tensors => Ok(Given::Tensors(words.into_iter().map(Word::tensor).collect::<Result<_>>()?)),
+            Word::List(words) if tensors => {
+                Ok(Given::Tensors(words.into_iter().map(Word::tensor).collect::<Result<_>>()?))
+            }
             Word::List(words) => {
                 let scalars = words.into_iter().map(|w| match w {
                     Word::Plain(Arg::Scalar(s)) => Ok(s),

@@ -24,6 +24,7 @@ use crate::{ensure, invalid};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::{Ref, RefCell};
+use steps::Starts;
 
 /// Steps in elements, one per dimension. PyTorch has no negative ones.
 pub type Strides = SmallVec<[usize; 6]>;
@@ -51,7 +52,8 @@ pub struct CellId(u32);
 #[derive(Default)]
 pub struct Aliases {
     state: RefCell<State>,
-    /// Whether a cell takes over the layout of a tensor that overwrites all of it.
+    /// For an eager device: a cell takes over the layout of a tensor that overwrites all of it, and positions in cells
+    /// are inputs of the program.
     relaying: bool,
 }
 
@@ -149,7 +151,8 @@ impl Aliases {
         Aliases::default()
     }
 
-    /// No cells yet; a cell written as a whole keeps the value as it was written, in the writing tensor's shape.
+    /// No cells yet. A cell written as a whole keeps the value as it was written, in the writing tensor's shape; where
+    /// slices begin comes in through hidden inputs, [`Builder::position_input`].
     pub fn relaying() -> Aliases {
         Aliases { relaying: true, ..Aliases::default() }
     }
@@ -215,7 +218,7 @@ impl Aliases {
             let c = &s.cells[cell.index()];
             (plan::plan(&c.layout, &view)?, c.value)
         };
-        let value = steps::read(b, &steps, value)?;
+        let value = steps::read(b, &steps, value, self.starts())?;
         self.state.borrow_mut().cells[cell.index()].reads.insert(view, value);
         Ok(value)
     }
@@ -247,7 +250,7 @@ impl Aliases {
             }
             (t.cell, t.layout.clone(), plan::plan(&c.layout, &t.layout)?, c.value)
         };
-        let next = steps::write(b, &steps, base, value)?;
+        let next = steps::write(b, &steps, base, value, self.starts())?;
         let mut s = self.state.borrow_mut();
         let c = &mut s.cells[cell.index()];
         c.value = next;
@@ -255,6 +258,10 @@ impl Aliases {
         c.reads.clear();
         c.reads.insert(view, value);
         Ok(())
+    }
+
+    fn starts(&self) -> Starts {
+        if self.relaying { Starts::Inputs } else { Starts::Constants }
     }
 
     fn overwrite(&self, cell: CellId, layout: Layout, value: ValueId) {

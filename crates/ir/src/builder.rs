@@ -348,6 +348,13 @@ impl Builder {
         self.input(&*sym.expr, InputKind::Symbol(sym.expr.to_string()), TensorType::new(dtype, []))
     }
 
+    /// A hidden input that brings where a slice begins, `i64[]`. Each is a new one, so that programs for different
+    /// positions are the same program.
+    pub fn position_input(&self, position: usize) -> ValueId {
+        let name = format!("position{}", self.input_count());
+        self.input(name, InputKind::Position(position), TensorType::new(DType::I64, []))
+    }
+
     /// Random bits (`u32` or `u64`), drawn from the graph's hidden [`InputKind::RngState`] input, which the first
     /// draw creates. Each draw continues where the one before left off.
     pub fn random_bits(&self, dtype: DType, shape: &[usize]) -> Result<ValueId> {

@@ -87,6 +87,8 @@ pub enum EagerInput {
     Cell(usize),
     /// A lifted number, by its symbol.
     Symbol(Arc<str>),
+    /// Where a slice begins in this call.
+    Position(usize),
     /// Key and counter of the random generator.
     Rng,
 }
@@ -159,9 +161,9 @@ impl<'a> Tracing<'a> {
     fn place(&self, given: &Given) -> Result<Placed> {
         Ok(match given {
             Given::Tensor(t) => Placed::Tensor(self.tensor(t)?),
-            Given::Tensors(ts) => {
-                Placed::Tensors(ts.iter().map(|t| t.as_ref().map(|t| self.tensor(t)).transpose()).collect::<Result<_>>()?)
-            }
+            Given::Tensors(ts) => Placed::Tensors(
+                ts.iter().map(|t| t.as_ref().map(|t| self.tensor(t)).transpose()).collect::<Result<_>>()?,
+            ),
             Given::Plain(arg) => Placed::Plain(arg.clone()),
         })
     }
@@ -211,7 +213,11 @@ impl<'a> Tracing<'a> {
     fn finish(self, new: Outs) -> Result<EagerGraph> {
         let expected = self.call.results;
         if expected.is_some_and(|e| e.len() != new.len() && !new.is_empty()) {
-            return Err(Error::internal(format!("gives {} results, PyTorch {}", new.len(), expected.map_or(0, <[_]>::len))));
+            return Err(Error::internal(format!(
+                "gives {} results, PyTorch {}",
+                new.len(),
+                expected.map_or(0, <[_]>::len)
+            )));
         }
         let mut results = vec![];
         for (i, value) in new.iter().enumerate() {
@@ -233,6 +239,7 @@ impl<'a> Tracing<'a> {
         let inputs = graph.inputs.iter().zip(kept).map(|(input, was)| match &input.kind {
             InputKind::Symbol(name) => EagerInput::Symbol(name.as_str().into()),
             InputKind::RngState => EagerInput::Rng,
+            InputKind::Position(position) => EagerInput::Position(*position),
             _ => EagerInput::Cell(was),
         });
         Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted })
@@ -290,7 +297,7 @@ pub fn flatten(cell: &CellType, dtype: DType, places: usize) -> Result<(Graph, C
     };
     let flat = b.reshape(b.transpose(input, &order)?, &[bytes / cell.dtype.size().max(1)])?;
     let raw = as_bytes(&b, flat)?;
-    let wanted = places.checked_mul(dtype.size()).unwrap_or(usize::MAX).max(bytes.next_multiple_of(dtype.size()));
+    let wanted = places.saturating_mul(dtype.size()).max(bytes.next_multiple_of(dtype.size()));
     let missing = wanted.saturating_sub(bytes) as i64;
     let raw = b.pad(raw, b.scalar(Number::Int(0), DType::U8)?, &[0], &[missing], &[0])?;
     let value = from_bytes(&b, raw, dtype, wanted / dtype.size())?;

@@ -59,6 +59,8 @@ pub enum InputKind {
     Constant,
     /// The value of a symbolic integer used as data: `i64[]`. Holds the expression over the trace's symbols.
     Symbol(String),
+    /// Where a slice begins, `i64[]`: this number in the call at hand, another in the next.
+    Position(usize),
     /// Key and counter of the random generator: `u64[2]`, fresh for every call.
     RngState,
 }

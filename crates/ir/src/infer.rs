@@ -81,11 +81,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
         Op::Compare(c) => compare(*c, arity(args)?)?.into(),
         Op::Select => select(arity(args)?)?.into(),
         Op::Convert { dtype } => TensorType { dtype: *dtype, shape: one()?.shape.clone() }.into(),
-        Op::BitcastConvert { dtype } => {
-            let a = one()?;
-            ensure!(a.dtype.size() == dtype.size(), "{} and {dtype} differ in width", a.dtype);
-            TensorType { dtype: *dtype, shape: a.shape.clone() }.into()
-        }
+        Op::BitcastConvert { dtype } => bitcast(one()?, *dtype)?.into(),
         Op::BroadcastInDim { shape, dims } => broadcast_in_dim(one()?, shape, dims)?.into(),
         Op::Reshape { shape } => {
             let a = one()?;
@@ -517,6 +513,23 @@ fn infer_if(args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
     let result = gives(then)?;
     ensure!(gives(otherwise)? == result, "the two bodies give different types");
     Ok(Type::Tuple(result))
+}
+
+/// Between types of different width, the parts of the wider element run along a last dimension of the other tensor.
+fn bitcast(a: &TensorType, dtype: DType) -> Result<TensorType> {
+    let (from, to) = (a.dtype.size(), dtype.size());
+    let mut shape = a.shape.clone();
+    if from == to {
+        return Ok(TensorType { dtype, shape });
+    }
+    let plain = |d: DType| d != DType::Bool && !d.is_complex();
+    ensure!(plain(a.dtype) && plain(dtype), "the bits of {} are not those of {dtype}", a.dtype);
+    if from > to {
+        shape.push(from / to);
+    } else {
+        ensure!(shape.pop() == Some(to / from), "{a} does not hold whole elements of {dtype} in its last dimension");
+    }
+    Ok(TensorType { dtype, shape })
 }
 
 fn distinct_below(dims: &[usize], rank: usize) -> bool {

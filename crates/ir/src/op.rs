@@ -43,7 +43,8 @@ pub enum Op {
         /// Element type of the result.
         dtype: DType,
     },
-    /// The same bits as another type of the same width.
+    /// The same bits as another type. If that is narrower, the parts of an element run along a new last dimension, lowest
+    /// first; if it is wider, the last dimension holds the parts of an element and goes.
     BitcastConvert {
         /// Element type of the result.
         dtype: DType,

@@ -109,6 +109,7 @@ fn write_input(f: &mut dyn Write, index: usize, input: Option<&Input>) -> fmt::R
         InputKind::Buffer => f.write_str("buffer"),
         InputKind::Constant => f.write_str("constant"),
         InputKind::Symbol(expr) => write!(f, "symbol {}", Quoted(expr)),
+        InputKind::Position(position) => write!(f, "position {position}"),
         InputKind::RngState => f.write_str("rng_state"),
     }
 }

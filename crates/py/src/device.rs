@@ -81,7 +81,8 @@ fn device_reset_peak(index: usize) {
 #[pyfunction]
 fn device_properties(index: usize) -> PyResult<(String, u64, u64)> {
     let devices = core()?.session().client().devices();
-    let device = devices.get(index).ok_or_else(|| PyRuntimeError::new_err(format!("there is no device tpu:{index}")))?;
+    let device =
+        devices.get(index).ok_or_else(|| PyRuntimeError::new_err(format!("there is no device tpu:{index}")))?;
     let stats = device.memory_stats().ok();
     let total = stats.as_ref().and_then(|s| s.bytes_limit).unwrap_or(0).max(0) as u64;
     let used = stats.map_or(0, |s| s.bytes_in_use).max(0) as u64;

@@ -10,22 +10,31 @@ use crate::literal::Number;
 use crate::op::{Combiner, Gather, Op, Scatter, SignedDims};
 use crate::types::{Dims, Shape};
 
+/// How the start of a slice goes into the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Starts {
+    /// As a constant.
+    Constants,
+    /// As a hidden input, so that one program serves all positions.
+    Inputs,
+}
+
 /// The view's value, from the cell's.
-pub(super) fn read(b: &Builder, steps: &[Step], base: ValueId) -> Result<ValueId> {
-    steps.iter().try_fold(base, |v, step| step.forwards(b, v))
+pub(super) fn read(b: &Builder, steps: &[Step], base: ValueId, starts: Starts) -> Result<ValueId> {
+    steps.iter().try_fold(base, |v, step| step.forwards(b, v, starts))
 }
 
 /// The cell's next value, when `value` is written through the view.
-pub(super) fn write(b: &Builder, steps: &[Step], base: ValueId, value: ValueId) -> Result<ValueId> {
+pub(super) fn write(b: &Builder, steps: &[Step], base: ValueId, value: ValueId, starts: Starts) -> Result<ValueId> {
     // What lies beside the view is needed up to the last step that leaves something out.
     let kept = steps.iter().rposition(Step::leaves_out).map_or(0, |i| i + 1);
     let mut before = vec![base];
     for step in &steps[..kept.saturating_sub(1)] {
-        before.push(step.forwards(b, before[before.len() - 1])?);
+        before.push(step.forwards(b, before[before.len() - 1], starts)?);
     }
     let mut value = value;
     for (i, step) in steps.iter().enumerate().rev() {
-        value = step.backwards(b, before.get(i).copied(), value)?;
+        value = step.backwards(b, before.get(i).copied(), value, starts)?;
     }
     Ok(value)
 }
@@ -36,12 +45,22 @@ impl Step {
         matches!(self, Step::Empty { .. } | Step::Slice { .. } | Step::Gather(_))
     }
 
-    fn forwards(&self, b: &Builder, v: ValueId) -> Result<ValueId> {
+    fn forwards(&self, b: &Builder, v: ValueId, starts: Starts) -> Result<ValueId> {
         match self {
             Step::Empty { shape, .. } => b.full(Number::Int(0), b.dtype(v), shape),
             Step::Transpose(permutation) => b.transpose(v, permutation),
             Step::Reshape { to, .. } => b.reshape(v, to),
-            Step::Slice { start, limit, stride, .. } => b.slice(v, start, limit, stride),
+            Step::Slice { from, start, limit, stride } => {
+                if starts == Starts::Constants || stride.iter().any(|&s| s != 1) {
+                    return b.slice(v, start, limit, stride);
+                }
+                let sizes: Shape = start.iter().zip(limit).map(|(s, l)| l - s).collect();
+                let mut operands = Operands::from_slice(&[v]);
+                for d in 0..from.len() {
+                    operands.push(position(b, starts, start[d], sizes[d] == from[d])?);
+                }
+                b.push(Op::DynamicSlice { sizes }, &operands, vec![])
+            }
             Step::Extend { by, .. } => {
                 let zeros: SignedDims = by.iter().map(|_| 0).collect();
                 let high: SignedDims = by.iter().map(|&n| n as i64).collect();
@@ -63,7 +82,7 @@ impl Step {
 
     /// The value before the step, when the one behind it becomes `v`. `before` is what it was, for a step that leaves
     /// something out.
-    fn backwards(&self, b: &Builder, before: Option<ValueId>, v: ValueId) -> Result<ValueId> {
+    fn backwards(&self, b: &Builder, before: Option<ValueId>, v: ValueId, starts: Starts) -> Result<ValueId> {
         let before = || before.ok_or_else(|| crate::Error::internal("a partial write without what it is part of"));
         match self {
             Step::Empty { .. } => before(),
@@ -73,6 +92,13 @@ impl Step {
                 b.transpose(v, &inverse)
             }
             Step::Reshape { from, .. } => b.reshape(v, from),
+            Step::Slice { from, start, limit, stride } if stride.iter().all(|&s| s == 1) => {
+                let mut operands = Operands::from_slice(&[before()?, v]);
+                for d in 0..from.len() {
+                    operands.push(position(b, starts, start[d], limit[d] - start[d] == from[d])?);
+                }
+                b.push(Op::DynamicUpdateSlice, &operands, vec![]) // XLA does it in place
+            }
             Step::Slice { from, start, limit, stride } => update(b, before()?, v, from, start, limit, stride),
             Step::Extend { from, .. } => b.slice(v, &none(from.len()), from, &ones(from.len())),
             Step::Broadcast { dims, .. } => {
@@ -97,8 +123,15 @@ impl Step {
     }
 }
 
-/// `before` with `v` at `start, start + stride, ...`: a slice update, which XLA does in place, where the steps are 1;
-/// elsewhere a choice between the two.
+/// The start of a slice in one dimension. Where the slice is the whole dimension there is only one.
+fn position(b: &Builder, starts: Starts, start: usize, whole: bool) -> Result<ValueId> {
+    match starts {
+        Starts::Inputs if !whole => Ok(b.position_input(start)),
+        _ => b.scalar(Number::Int(start as i64), DType::I64),
+    }
+}
+
+/// `before` with `v` at `start, start + stride, ...`, as a choice between the two.
 fn update(
     b: &Builder,
     before: ValueId,
@@ -108,13 +141,6 @@ fn update(
     limit: &Dims,
     stride: &Dims,
 ) -> Result<ValueId> {
-    if stride.iter().all(|&s| s == 1) {
-        let mut operands = Operands::from_slice(&[before, v]);
-        for &s in start {
-            operands.push(b.scalar(Number::Int(s as i64), DType::I64)?);
-        }
-        return b.push(Op::DynamicUpdateSlice, &operands, vec![]);
-    }
     let low: SignedDims = start.iter().map(|&s| s as i64).collect();
     let high: SignedDims = (0..from.len())
         .map(|d| {

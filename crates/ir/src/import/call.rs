@@ -6,12 +6,12 @@ use crate::alias::{Layout, TensorId};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
+use crate::invalid;
 use crate::ops::{Arg, Call, ExpandFn, Outs, Rule, Scalar, Variant, ViewFn};
 use crate::symbol::Expr;
 use crate::trace::schema::{
     Argument, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorName,
 };
-use crate::invalid;
 use smallvec::SmallVec;
 
 /// The names of a node's results, lists spelled out; `None` for one that nobody wants.

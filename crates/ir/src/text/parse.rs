@@ -232,6 +232,7 @@ impl<'a> Parser<'a> {
             "buffer" => InputKind::Buffer,
             "constant" => InputKind::Constant,
             "symbol" => InputKind::Symbol(self.string()?),
+            "position" => InputKind::Position(self.number()?),
             "rng_state" => InputKind::RngState,
             other => return self.fail(format_args!("`{other}` is no kind of input")),
         };

@@ -49,6 +49,13 @@ fn survives(graph: &Graph) {
 }
 
 #[test]
+fn positions_survive() {
+    let b = Builder::new("main");
+    b.output("out", OutputKind::User, b.position_input(3));
+    survives(&b.finish());
+}
+
+#[test]
 fn a_program_prints_and_parses_back() {
     assert_snapshot!(print(&example()), @r#"
     graph @main {

@@ -1,0 +1,260 @@
+"""Device "tpu", eagerly: what a script sees when only its device string changes."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchtpu
+from agreement import ALLOWED_ERROR, ATOL, STEPS, _default_dtype, train
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torchtpu import device as tpu
+from zoo import ZOO, Batch, Entry
+
+
+def on_tpu(value: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda t: t.to("tpu"), value)
+
+
+def check(fn: Callable[..., Any], *args: Any) -> None:
+    """`fn` on the device gives what it gives on the CPU, and leaves its arguments as it leaves them there."""
+    ours, theirs = on_tpu(copy.deepcopy(args)), copy.deepcopy(args)
+    got, want = fn(*ours), fn(*theirs)
+    torch.testing.assert_close(pytree.tree_map_only(Tensor, Tensor.cpu, got), want)
+    torch.testing.assert_close(pytree.tree_map_only(Tensor, Tensor.cpu, ours), theirs)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def train_on_tpu(entry: Entry, dtype: torch.dtype, optimizer: str) -> dict[str, Tensor]:
+    """Losses and state after `STEPS` steps on the device, with no op on the host."""
+    before = tpu.fallbacks()
+    moved = Entry(
+        entry.name,
+        lambda size, dropout: entry.make(size, dropout),
+        entry.data,
+        entry.loss,
+        for_f64=entry.for_f64,
+        seed=entry.seed,
+    )
+    model = moved.build(dtype=dtype).to("tpu")
+    batch = moved.batch(dtype=dtype)
+    batch = Batch(on_tpu(batch.inputs), on_tpu(batch.targets))
+    from agreement import OPTIMIZERS
+
+    with _default_dtype(torch.promote_types(dtype, torch.float32)):
+        update = OPTIMIZERS[optimizer](model)
+        losses = []
+        for _ in range(STEPS):
+            update.zero_grad()
+            loss = entry.loss(model, batch)
+            loss.backward()
+            update.step()
+            losses.append(loss.detach().cpu())
+    assert tpu.fallbacks() == before, "ops ran on the host"
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {"losses": torch.stack(losses), **{name: value.detach().cpu() for name, value in state.items()}}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("name", list(ZOO))
+def test_training_in_f64_equals_the_cpu(name: str, optimizer: str) -> None:
+    ours = train_on_tpu(ZOO[name], torch.float64, optimizer)
+    theirs = train(ZOO[name], torch.float64, optimizer)
+    torch.testing.assert_close(ours, {"losses": theirs.losses, **theirs.state})
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt_block", "vit"])
+def test_training_in_f32_errs_as_little_as_the_cpu(name: str) -> None:
+    ours = train_on_tpu(ZOO[name], torch.float32, "adamw")
+    theirs = train(ZOO[name], torch.float32, "adamw").state
+    exact = train(ZOO[name], torch.float64, "adamw").state
+    for key, value in exact.items():
+        error, allowed = (ours[key].double() - value).abs().max(), (theirs[key].double() - value).abs().max()
+        assert error <= ALLOWED_ERROR * allowed + ATOL, key
+
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+
+
+def test_views_and_in_place() -> None:
+    def program(x: Tensor) -> Tensor:
+        x[1:, ::2] = 7
+        x.t().add_(1)
+        x.view(-1)[3:5].zero_()
+        x.as_strided((2, 2), (5, 1), 1).mul_(2)
+        return x.t()[1] + x.select(1, 0)[:1]
+
+    check(program, torch.arange(12.0).reshape(3, 4))
+
+
+def test_a_storage_seen_as_another_type() -> None:
+    def program(x: Tensor) -> list[Tensor]:
+        x.view(torch.int32)[0] = 1
+        y = torch.view_as_real(torch.complex(x, x))
+        y[0] = 5
+        return [x, y, x.view(torch.uint8)]
+
+    check(program, torch.arange(4.0))
+
+
+def test_expanded_tensors_are_not_written() -> None:
+    x = torch.zeros(3, 1, device="tpu").expand(3, 4)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        x.add_(1)
+
+
+def test_out_arguments_are_resized() -> None:
+    out = torch.empty(0, device="tpu")
+    torch.add(torch.ones(3, device="tpu"), 1, out=out)
+    assert out.tolist() == [2, 2, 2]
+
+
+def test_resizing_keeps_what_was_there() -> None:
+    check(lambda x: x.resize_(2).resize_(2, 1).clone(), torch.arange(6.0))
+    x = torch.arange(6.0, device="tpu")
+    assert x.resize_(8)[:6].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_shared_weights_stay_shared() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    model.to("tpu")
+    assert model[1].weight is model[0].weight
+
+
+def test_saving_copying_and_loading() -> None:
+    model = nn.Linear(3, 2).to("tpu")
+    again = copy.deepcopy(model)
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    assert state["weight"].device.type == "tpu"
+    file.seek(0)
+    on_cpu = torch.load(file, map_location="cpu", weights_only=True)
+    torch.testing.assert_close(on_cpu["weight"], again.weight.detach().cpu())
+
+
+def test_printing() -> None:
+    x = torch.tensor([1.5, float("nan")], device="tpu")
+    assert str(x) == "tensor([1.5000,    nan], device='tpu:0')"
+
+
+def test_data_dependent_sizes() -> None:
+    x = torch.tensor([[0, 1], [2, 0]])
+    check(lambda x: [x.nonzero(), x[x > 0], torch.masked_select(x, x > 0), torch.where(x > 0)[0]], x)
+
+
+def test_several_devices() -> None:
+    assert torch.tpu.device_count() > 1
+    x = torch.arange(3.0, device="tpu:1")
+    assert (x + 1).device == torch.device("tpu", 1)
+    assert (x.to("tpu:0") + torch.ones(3, device="tpu:0")).tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x + torch.ones(3, device="tpu:0")
+
+
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_random_numbers_repeat_by_seed() -> None:
+    torch.manual_seed(0)
+    first, second = torch.rand(8, device="tpu"), torch.rand(8, device="tpu")
+    torch.manual_seed(0)
+    assert torch.equal(first, torch.rand(8, device="tpu"))
+    assert not torch.equal(first, second)
+    state = torch.tpu.get_rng_state()
+    third = torch.rand(8, device="tpu")
+    torch.tpu.set_rng_state(state)
+    assert torch.equal(third, torch.rand(8, device="tpu"))
+    generator = torch.Generator("tpu").manual_seed(5)
+    mine = torch.rand(8, device="tpu", generator=generator)
+    assert torch.equal(mine, torch.rand(8, device="tpu", generator=generator.manual_seed(5)))
+
+
+# --- compiles ---------------------------------------------------------------------------------------------------------
+
+
+def compiles() -> int:
+    return int(torchtpu.stats()["compiles"]) + int(torchtpu.stats()["disk_hits"])
+
+
+def test_numbers_compile_nothing() -> None:
+    x = torch.ones(3, device="tpu")
+    y = x * 0.3 + 2
+    before = compiles()
+    for i in range(2, 20):
+        y = x * (0.1 * i) + i
+        y.add_(x, alpha=i)
+        y.addcmul_(x, x, value=0.3 * i)
+    torch.testing.assert_close(y.cpu(), torch.full((3,), 1.9 + 19 + 19 + 0.3 * 19))
+    # The last two have not been seen with a factor other than one.
+    assert compiles() - before <= 2
+
+
+def test_learning_rates_and_steps_compile_nothing() -> None:
+    model = nn.Linear(3, 3).to("tpu")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        model(torch.ones(2, 3, device="tpu")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    step()
+    before = compiles()
+    for i in range(5):
+        optimizer.param_groups[0]["lr"] = 1e-3 / (i + 2)
+        step()
+    assert compiles() == before
+
+
+def test_positions_compile_nothing() -> None:
+    data = torch.arange(64.0, device="tpu").reshape(32, 2)
+    rows = [data[i : i + 4].sum() for i in range(3)]
+    cache = torch.zeros(32, device="tpu")
+    for i in range(3):
+        cache[i] = data[i, 0]
+    before = compiles()
+    rows = [data[i : i + 4].sum() for i in range(3, 20)]
+    for i in range(3, 20):
+        cache[i] = data[i, 0]
+    assert compiles() == before
+    assert rows[-1].item() == data.cpu()[19:23].sum().item()
+    assert cache.tolist()[3:20] == [2.0 * i for i in range(3, 20)]
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_errors_are_pytorchs() -> None:
+    a, b = torch.ones(2, 3, device="tpu"), torch.ones(4, device="tpu")
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(4\)"):
+        a + b
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        a + torch.ones(3)
+    with pytest.raises(RuntimeError, match="result type Float can't be cast"):
+        torch.ones(2, dtype=torch.int64, device="tpu").add_(torch.ones(2, device="tpu"))
+
+
+def test_modes() -> None:
+    with torchtpu.eager_mode("debug"):
+        assert (torch.ones(2, device="tpu") + 1).tolist() == [2, 2]
+    with pytest.raises(torchtpu.Error, match="no eager mode 'lazy'"):
+        torchtpu.eager_mode("lazy")
+
+
+def test_memory_goes_with_the_tensor() -> None:
+    before = torch.tpu.memory_allocated()
+    x = torch.ones(1 << 20, device="tpu")
+    assert torch.tpu.memory_allocated() - before >= 4 << 20
+    del x
+    assert torch.tpu.memory_allocated() == before
