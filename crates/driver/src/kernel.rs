@@ -25,7 +25,7 @@ impl Session {
         };
         let inputs = graph.inputs.iter().map(|input| {
             let ty = graph.tensor_type(input.value).ok_or_else(|| ir::Error::internal("an input is a tuple"))?;
-            Ok(host::runtime_type(ty))
+            Ok(Arc::new(host::runtime_type(ty)))
         });
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| mutated(&o.kind)).collect();
