@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "shim.h"
 
@@ -69,6 +70,35 @@ PyObject* seed_all_devices(PyObject*, PyObject* seed) {
   END_HANDLE_TH_ERRORS
 }
 
+// A tensor over a storage that a compiled program made.
+PyObject* wrap_storage(PyObject*, PyObject* args) {
+  HANDLE_TH_ERRORS
+  unsigned long long cell = 0;
+  unsigned long long address = 0;
+  unsigned long long nbytes = 0;
+  int dtype = 0;
+  int device = 0;
+  PyObject* sizes = nullptr;
+  PyObject* strides = nullptr;
+  if (!PyArg_ParseTuple(args, "KKKiO!O!i", &cell, &address, &nbytes, &dtype, &PyTuple_Type, &sizes, &PyTuple_Type,
+                        &strides, &device)) {
+    return nullptr;
+  }
+  const auto numbers = [](PyObject* tuple) {
+    c10::SmallVector<int64_t, 6> result;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      result.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+    }
+    return result;
+  };
+  const auto size = numbers(sizes);
+  const auto stride = numbers(strides);
+  const TpuTensorType type{dtype, static_cast<uint32_t>(size.size()), size.data(), stride.data()};
+  const TpuResult made{cell, reinterpret_cast<void*>(address), nbytes, type};
+  return THPVariable_Wrap(wrap(made, static_cast<c10::DeviceIndex>(device)));
+  END_HANDLE_TH_ERRORS
+}
+
 PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
   Py_XINCREF(handler);
   Py_XDECREF(fallback_handler);
@@ -82,6 +112,7 @@ PyMethodDef methods[] = {
     {"set_device", set_device, METH_O, "Sets this thread's device."},
     {"default_generator", get_default_generator, METH_O, "The generator of a device."},
     {"seed_all", seed_all_devices, METH_O, "Seeds the generators of all devices."},
+    {"wrap", wrap_storage, METH_VARARGS, "A tensor over a storage: its number, address, bytes, type and layout."},
     {"set_fallback_handler", set_fallback_handler, METH_O, "What is called with the name of each op that runs on the host."},
     {nullptr, nullptr, 0, nullptr},
 };

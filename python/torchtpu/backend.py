@@ -25,6 +25,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx.passes.split_module import split_module
+from torch.utils import _pytree as pytree
 
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error, UnsupportedOp
@@ -183,7 +184,9 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         if options.fallback == "error" or error.node is None:
             raise
         return _with_fallbacks(gm, [error], options)
-    program.prepare()
+    index = _device_index(gm)
+    program.prepare(index or 0)
+    run = program if index is None else _on_device(program, gm, index)
     resolve = _lazy_inputs(gm)
     constants = walked.constants
 
@@ -191,11 +194,40 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         for i in resolve:
             args[i] = args[i].resolve_conj().resolve_neg()
         args.extend(constants)
-        outputs = program(args)
+        outputs = run(args)
         args.clear()
         return outputs
 
     return _boxed(call)
+
+
+def _device_index(gm: fx.GraphModule) -> int | None:
+    """Which ``tpu`` device the graph is for; ``None`` if all its tensors are on the CPU."""
+    values = pytree.tree_leaves([node.meta.get("val") for node in gm.graph.nodes])
+    found = {v.device for v in values if isinstance(v, torch.Tensor) and v.device.type == "tpu"}
+    indices = {d.index if d.index is not None else torch.tpu.current_device() for d in found}
+    if len(indices) > 1:
+        names = ", ".join(f"tpu:{i}" for i in sorted(indices))
+        raise UnsupportedOp(f"one graph uses several devices ({names}); compile the parts by device")
+    return next(iter(indices), None)
+
+
+def _on_device(program: _native.Program, gm: fx.GraphModule, index: int) -> Compiled:
+    """Runs ``program`` on tensors of ``tpu:index``; results that the graph has on the CPU are brought there."""
+    from torchtpu import _build
+
+    wrap = _build.load().wrap
+    outputs = next(node for node in gm.graph.nodes if node.op == "output").args[0]
+    values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in outputs]
+    to_host = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor) and v.device.type == "cpu"]
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        results = program.call_on_device(args, index, wrap)
+        for i in to_host:
+            results[i] = results[i].cpu()
+        return results
+
+    return run
 
 
 def _log_compile(traced: int, report: dict[str, Any]) -> None:

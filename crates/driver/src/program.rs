@@ -141,8 +141,11 @@ impl Program {
                 Argument::Float(_) | Argument::None => InputType::Other,
             }
         }
-        let given: Vec<InputType<'_>> = arguments.iter().map(given).collect();
-        Ok(bind(&self.trace, &given)?)
+        self.bind_types(&arguments.iter().map(given).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn bind_types(&self, given: &[InputType<'_>]) -> Result<DimValues> {
+        Ok(bind(&self.trace, given)?)
     }
 
     /// The text of `stage`. The last one needs a session, whose plugin compiles the program.

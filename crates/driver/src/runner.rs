@@ -3,8 +3,12 @@
 use crate::error::Result;
 use crate::host::{Argument, Value};
 use crate::program::{DimValues, Program};
+use crate::resident::{Launched, Placed};
 use crate::session::Session;
 use crate::variant::{CompileReport, SeedSource, Variant};
+use ir::import::InputType;
+use runtime::Buffer;
+use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Is told of every compile of a runner.
@@ -41,14 +45,14 @@ impl Runner {
         &self.session
     }
 
-    /// Compiles now, unless the sizes are known at a call only.
+    /// Compiles now for `device`, unless the sizes are known at a call only.
     ///
     /// # Errors
     /// As [`Runner::run`] finds when it compiles.
-    pub fn prepare(&self) -> Result<()> {
+    pub fn prepare(&self, device: usize) -> Result<()> {
         match self.program.is_symbolic() {
             true => Ok(()),
-            false => self.variant(&DimValues::new()).map(drop),
+            false => self.variant(&DimValues::new(), device).map(drop),
         }
     }
 
@@ -60,19 +64,38 @@ impl Runner {
     /// that do not fit; `Execute` when the plugin fails.
     pub fn run(&self, arguments: &[Argument], seed: SeedSource<'_>) -> Result<Vec<Value>> {
         let dims = if self.program.is_symbolic() { self.program.bind(arguments)? } else { DimValues::new() };
-        let variant = self.variant(&dims)?;
+        let variant = self.variant(&dims, 0)?;
         variant.run(&self.session, arguments, &dims, seed)
     }
 
-    fn variant(&self, dims: &DimValues) -> Result<Arc<Variant>> {
-        if let Some(known) = self.known(dims) {
+    /// Starts the program on `device`, on arguments that are there already. `release` is told of each argument that is
+    /// about to be taken over, and says whether it may be; others are copied first.
+    ///
+    /// # Errors
+    /// As [`Runner::run`], but for failures of the execution itself, which come with [`Launched::done`].
+    pub fn launch<B: Borrow<Buffer>>(
+        &self,
+        device: usize,
+        arguments: &[Placed<B>],
+        release: &mut dyn FnMut(usize) -> bool,
+        seed: SeedSource<'_>,
+    ) -> Result<Launched> {
+        let dims = match self.program.is_symbolic() {
+            true => self.program.bind_types(&arguments.iter().map(given).collect::<Vec<_>>())?,
+            false => DimValues::new(),
+        };
+        self.variant(&dims, device)?.launch(arguments, &dims, release, seed)
+    }
+
+    fn variant(&self, dims: &DimValues, device: usize) -> Result<Arc<Variant>> {
+        if let Some(known) = self.known(dims, device) {
             return Ok(known);
         }
         let one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = self.known(dims) {
+        if let Some(known) = self.known(dims, device) {
             return Ok(known);
         }
-        let (variant, report) = Variant::compile(&self.program, &self.session, dims)?;
+        let (variant, report) = Variant::compile(&self.program, &self.session, dims, device)?;
         let variant = Arc::new(variant);
         self.variants.write().unwrap_or_else(PoisonError::into_inner).push(variant.clone());
         drop(one_at_a_time);
@@ -82,8 +105,17 @@ impl Runner {
         Ok(variant)
     }
 
-    fn known(&self, dims: &DimValues) -> Option<Arc<Variant>> {
+    fn known(&self, dims: &DimValues, device: usize) -> Option<Arc<Variant>> {
         let variants = self.variants.read().unwrap_or_else(PoisonError::into_inner);
-        variants.iter().rev().find(|v| v.serves(dims)).cloned()
+        variants.iter().rev().find(|v| v.serves(dims, device)).cloned()
+    }
+}
+
+fn given<B>(argument: &Placed<B>) -> InputType<'_> {
+    match argument {
+        Placed::Tensor(_, shape) => InputType::Shape(shape),
+        Placed::Host(tensor) => InputType::Shape(&tensor.shape),
+        Placed::Int(n) => InputType::Int(*n),
+        Placed::Float(_) | Placed::None => InputType::Other,
     }
 }

@@ -101,7 +101,8 @@ impl Session {
             execute_time: Duration::from_nanos(read(&self.counters.execute_nanos)),
         }
     }
-    pub(crate) fn count_execution(&self, time: Duration) {
+    /// Counts an execution that took `time`, as far as it was waited for.
+    pub fn count_execution(&self, time: Duration) {
         self.counters.executions.fetch_add(1, Ordering::Relaxed);
         self.counters.execute_nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -118,8 +119,9 @@ impl Session {
         canonical: &[u8],
         located: impl FnOnce() -> Result<Vec<u8>>,
         signature: Signature,
+        device: usize,
     ) -> Result<(Arc<Executable>, Origin)> {
-        let device = self.client.device(0).map_err(Error::Plugin)?;
+        let device = self.client.device(device).map_err(Error::Plugin)?;
         self.executable_with(canonical, located, signature, &compile_options(&device))
     }
 

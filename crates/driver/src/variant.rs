@@ -42,26 +42,26 @@ pub struct CompileReport {
 /// An executable and its calling convention.
 pub(crate) struct Variant {
     consulted: BTreeMap<Arc<str>, i64>,
-    executable: Arc<Executable>,
+    pub(crate) executable: Arc<Executable>,
     device: Device,
-    inputs: Vec<Input>,
-    outputs: Vec<Output>,
-    results: Vec<Plan>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) results: Vec<Plan>,
     /// Buffers over the caller's memory, by input, kept from one call to the next.
     aliases: Mutex<Vec<Option<Alias>>>,
 }
 
 /// An input of the executable.
-struct Input {
-    name: String,
-    source: Source,
-    ty: TensorType,
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) source: Source,
+    pub(crate) ty: TensorType,
     device_ty: Arc<runtime::TensorType>,
-    donated: bool,
+    pub(crate) donated: bool,
 }
 
 /// Where an input's data comes from.
-enum Source {
+pub(crate) enum Source {
     /// The caller's argument at this position.
     Argument(usize),
     /// The value of an expression over the program's symbols.
@@ -71,7 +71,7 @@ enum Source {
 }
 
 /// An output of the executable.
-enum Output {
+pub(crate) enum Output {
     /// A tensor for the caller.
     Result { shape: Shape, strides: Strides, dtype: DType },
     /// The next value of the caller's argument at this position.
@@ -79,7 +79,7 @@ enum Output {
 }
 
 /// A result of the call.
-enum Plan {
+pub(crate) enum Plan {
     /// The executable's output at this position.
     Output(usize),
     /// The caller's argument at this position, itself.
@@ -100,7 +100,12 @@ struct Alias {
 
 impl Variant {
     /// Compiles `program` for `dims`.
-    pub(crate) fn compile(program: &Program, session: &Session, dims: &DimValues) -> Result<(Variant, CompileReport)> {
+    pub(crate) fn compile(
+        program: &Program,
+        session: &Session,
+        dims: &DimValues,
+        device: usize,
+    ) -> Result<(Variant, CompileReport)> {
         let start = Instant::now();
         let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
         let arguments = argument_of(&metas, graph.inputs.len());
@@ -115,7 +120,7 @@ impl Variant {
         let canonical = program.lower(&graph, false)?.into_bytecode();
         let lowering = start.elapsed();
         let located = || Ok(program.lower(&graph, true)?.into_bytecode());
-        let (executable, origin) = session.executable(&canonical, located, signature)?;
+        let (executable, origin) = session.executable(&canonical, located, signature, device)?;
         let plugin = start.elapsed() - lowering;
         if let Some(root) = &program.options().dump {
             let dump = Dump::new(root, &graph.name, &canonical)?;
@@ -124,7 +129,7 @@ impl Variant {
             dump.write("stablehlo.mlir", program.lower(&graph, true)?.text()?)?;
             dump.write("hlo.txt", hlo_text(&executable)?)?;
         }
-        let device = session.client().device(0).map_err(Error::Plugin)?;
+        let device = session.client().device(device).map_err(Error::Plugin)?;
         let aliases = Mutex::new(inputs.iter().map(|_| None).collect());
         let report = CompileReport {
             sizes: consulted.clone(),
@@ -139,9 +144,9 @@ impl Variant {
         Ok((Variant { consulted, executable, device, inputs, outputs, results, aliases }, report))
     }
 
-    /// Whether it was compiled for these sizes, as far as they matter to it.
-    pub(crate) fn serves(&self, dims: &DimValues) -> bool {
-        self.consulted.iter().all(|(name, value)| dims.get(&**name) == Some(value))
+    /// Whether it was compiled for this device and these sizes, as far as they matter to it.
+    pub(crate) fn serves(&self, dims: &DimValues, device: usize) -> bool {
+        self.device.index() == device && self.consulted.iter().all(|(name, value)| dims.get(&**name) == Some(value))
     }
 
     /// Runs it. Returns when the results are ready and the arguments free.
@@ -189,7 +194,11 @@ impl Variant {
     }
 
     fn copy(&self, input: &Input, bytes: &[u8]) -> Result<Arc<Buffer>> {
-        Buffer::from_host(&self.device, bytes, input.device_ty.clone()).map(Arc::new).map_err(Error::Execute)
+        self.upload(input, bytes).map(Arc::new)
+    }
+
+    pub(crate) fn upload(&self, input: &Input, bytes: &[u8]) -> Result<Buffer> {
+        Buffer::from_host(&self.device, bytes, input.device_ty.clone()).map_err(Error::Execute)
     }
 
     /// A buffer over the caller's tensor, in place if its memory allows.
@@ -378,7 +387,7 @@ fn inputs(graph: &Graph, arguments: &[Option<usize>]) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-fn number(expr: &Expr, dims: &DimValues) -> Result<Number> {
+pub(crate) fn number(expr: &Expr, dims: &DimValues) -> Result<Number> {
     Ok(expr.evaluate(&|s| dims.get(s).copied())?)
 }
 

@@ -146,7 +146,7 @@ fn rows(x: usize, y: usize) -> [Argument; 2] {
 fn a_program_is_compiled_once_for_each_set_of_sizes() {
     let session = session();
     let runner = Runner::new(program("dynamic"), session.clone());
-    runner.prepare().unwrap();
+    runner.prepare(0).unwrap();
     assert_eq!(session.stats().compiles, 0, "no sizes are known before a call");
     for (sizes, compiles) in [((4, 5), 1), ((3, 7), 2), ((4, 5), 2), ((3, 7), 2), ((4, 7), 3)] {
         let results = run(&runner, &rows(sizes.0, sizes.1)).unwrap();
@@ -174,8 +174,8 @@ fn threads_compile_a_program_once() {
 fn runners_of_equal_programs_share_an_executable() {
     let session = session();
     let first = Runner::new(program("mlp"), session.clone());
-    first.prepare().unwrap();
-    Runner::new(program("mlp"), session.clone()).prepare().unwrap();
+    first.prepare(0).unwrap();
+    Runner::new(program("mlp"), session.clone()).prepare(0).unwrap();
     let stats = session.stats();
     assert_eq!((stats.compiles, stats.cache_hits), (1, 1));
 }
@@ -186,7 +186,7 @@ fn a_later_session_finds_the_executable_on_disk() {
     let stats = [(), ()].map(|()| {
         let disk = DiskCache::new(folder.path(), DEFAULT_LIMIT);
         let session = Arc::new(Session::new(plugin::path().to_str(), Some(disk)).unwrap());
-        Runner::new(program("mlp"), session.clone()).prepare().unwrap();
+        Runner::new(program("mlp"), session.clone()).prepare(0).unwrap();
         (session.stats().compiles, session.stats().disk_hits)
     });
     assert_eq!(stats, [(1, 0), (0, 1)]);

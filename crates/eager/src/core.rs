@@ -24,6 +24,10 @@ const MOST_PENDING: usize = 4096;
 const SOME_PENDING: usize = 64;
 /// Numbers kept on a device.
 const MOST_SCALARS: usize = 1024;
+/// The op number of values that come from the host or another device.
+pub(crate) const TRANSFER: u32 = u32::MAX;
+/// The op number of values that a compiled program made.
+pub(crate) const PROGRAM: u32 = u32::MAX - 1;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
 
@@ -129,6 +133,7 @@ impl Core {
     /// # Errors
     /// When the plugin has none, or the system lends no addresses.
     pub fn new(session: Arc<Session>) -> Result<Core> {
+        registry::bind_copies()?;
         let devices = session.client().devices();
         let count = devices.len();
         let state = State {
@@ -369,13 +374,17 @@ impl Core {
                 }
                 Source::Position(position) => self.scalar(state, request.device, false, position as u64)?,
                 Source::Rng => {
-                    let seeds = self.seeds.get().ok_or_else(|| Error::internal("there is no generator"))?;
-                    let bytes = seeds(request.device, request.generator).map(u64::to_le_bytes).concat();
+                    let bytes = self.seed(request.device, request.generator).map(u64::to_le_bytes).concat();
                     self.send_bytes(request.device, &bytes, &TensorType::new(DType::U64, [2]))?
                 }
             }));
         }
         Ok(inputs)
+    }
+
+    /// Seed and offset for a draw from a generator, 0 for the device's own.
+    pub(crate) fn seed(&self, device: usize, generator: usize) -> [u64; 2] {
+        self.seeds.get().map_or([0, 0], |seeds| seeds(device, generator))
     }
 
     /// What a storage that was never written reads as.
@@ -487,7 +496,7 @@ impl State {
     }
 
     /// Keeps an execution in view until it has ended.
-    fn start(&mut self, device: usize, done: Event, origin: Origin) {
+    pub(crate) fn start(&mut self, device: usize, done: Event, origin: Origin) {
         self.pending[device].push_back((done, origin));
         while self.pending[device].len() > SOME_PENDING {
             let Some((event, _)) = self.pending[device].front() else { return };
@@ -529,7 +538,11 @@ fn parse(request: &Request<'_>) -> Result<(&'static Op, Parsed)> {
 
 /// The overload's name, for messages.
 fn op_name(number: u32) -> &'static str {
-    registry::op(number).map_or("a transfer", |op| op.name)
+    match number {
+        TRANSFER => "a transfer",
+        PROGRAM => "a compiled program",
+        _ => registry::op(number).map_or("an unknown op", |op| op.name),
+    }
 }
 
 fn hash(words: &[u64], types: &[TypeId]) -> u64 {

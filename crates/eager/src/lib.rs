@@ -12,6 +12,7 @@
 pub mod abi;
 mod build;
 mod cells;
+mod compiled;
 mod core;
 mod error;
 mod plan;
@@ -20,5 +21,6 @@ mod space;
 mod transfer;
 mod words;
 
+pub use crate::compiled::{Operand, Produced};
 pub use crate::core::{Core, Expected, Made, Memory, Outcome, Request, SeedSource, Stats};
 pub use error::{Error, Kind, Result};

@@ -33,9 +33,25 @@ pub(crate) fn op(number: u32) -> Option<&'static Op> {
     OPS.get(number as usize)
 }
 
+/// The number of an overload.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    OPS.binary_search_by(|op| op.name.cmp(name)).ok().map(|i| i as u32)
+}
+
 /// The names of all overloads, by number.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPS.iter().map(|op| op.name)
+}
+
+/// Binds the overloads that copies on the device go through, whoever else does.
+pub(crate) fn bind_copies() -> Result<()> {
+    for (name, arguments) in [
+        ("aten::clone.default", &["self", "memory_format"][..]),
+        ("aten::copy_.default", &["self", "src", "non_blocking"]),
+    ] {
+        bind(number(name).ok_or_else(|| Error::internal(format!("{name} is not in the table")))?, arguments)?;
+    }
+    Ok(())
 }
 
 /// Says how an overload's arguments are called, before it is first run.

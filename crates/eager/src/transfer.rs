@@ -1,15 +1,12 @@
 //! Bytes in and out of storages.
 
 use crate::cells::{Held, Origin};
-use crate::core::Core;
+use crate::core::{Core, TRANSFER};
 use crate::error::{Error, Result};
 use ir::TensorType;
 use ir::alias::Layout;
 use ir::eager::CellType;
 use std::sync::Arc;
-
-/// The op number of values that no op made.
-const TRANSFER: u32 = u32::MAX;
 
 impl Core {
     /// A storage of `nbytes` on `device`, with no value yet; and its address.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use ir::alias::{Layout, Strides};
-use ir::eager::{Given, Tensor};
+use ir::eager::{CellType, Given, Tensor};
 use ir::ops::{Arg, MemoryFormat, Scalar};
 use ir::symbol::Sym;
 use ir::{DType, Number, Precision, Shape};
@@ -147,6 +147,22 @@ impl Word {
             Word::Plain(arg) => Ok(Given::Plain(arg)),
         }
     }
+}
+
+/// The words of a call that takes tensors, by slot and type, and leaves other arguments out.
+pub(crate) fn write(op: u32, arguments: &[Option<(usize, &CellType)>]) -> Vec<u64> {
+    const F32: u64 = 6; // the default element type, which copies do not look at
+    let mut words = vec![u64::from(op) | F32 << 32];
+    for argument in arguments {
+        let Some((slot, CellType { dtype, layout })) = argument else {
+            words.push(0);
+            continue;
+        };
+        let (code, rank) = (dtype_code(*dtype) as u64, layout.sizes.len() as u64);
+        words.extend([1 | code << 8 | rank << 16 | (*slot as u64) << 32, layout.offset as u64]);
+        words.extend(layout.sizes.iter().chain(&layout.strides).map(|&n| n as u64));
+    }
+    words
 }
 
 fn short() -> Error {

@@ -222,6 +222,9 @@ impl<'a> Tracing<'a> {
         let mut results = vec![];
         for (i, value) in new.iter().enumerate() {
             let want = expected.and_then(|e| e.get(i)).and_then(Option::as_ref);
+            // Statistics behind the first result: PyTorch's kernels choose even their size by device.
+            let agrees = |w: &&CellType| i == 0 || value.is_none_or(|v| self.b.shape(v) == w.layout.sizes);
+            let want = want.filter(agrees);
             results.push(value.map(|v| self.result(v, want)).transpose()?);
         }
         let mut written = vec![];

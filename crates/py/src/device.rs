@@ -1,7 +1,8 @@
 //! The eager device's side of the module: joining the shim, and what `torch.tpu` asks.
 
 use crate::session;
-use eager::{Core, abi};
+use driver::Runner;
+use eager::{Core, Operand, Produced, abi};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,6 +27,11 @@ fn raise(error: eager::Error) -> PyErr {
 
 fn core() -> PyResult<&'static Arc<Core>> {
     abi::core().map_err(raise)
+}
+
+/// Starts a compiled program.
+pub(crate) fn call(runner: &Runner, index: usize, operands: Vec<Operand>) -> PyResult<Vec<Produced>> {
+    core()?.call(runner, index, operands, 0).map_err(raise)
 }
 
 /// The address of the table that the C++ shim calls.

@@ -7,6 +7,9 @@
 #![allow(unsafe_code)] // foreign memory and function pointers; every block says why it is sound
 
 use driver::{Argument, HostTensor, OutputTensor, Strides};
+use eager::Operand;
+use ir::alias::Layout;
+use ir::eager::CellType;
 use ir::{DType, Shape};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -139,8 +142,30 @@ impl Exchange {
         unsafe { ffi::PyObject_TypeCheck(object.as_ptr(), self.tensor_type.as_ptr().cast()) != 0 }
     }
 
-    /// PyTorch's function takes the caller's word that the object is a tensor.
+    /// `object` as an argument of a program that runs on device "tpu".
+    pub(crate) fn operand(&self, object: &Bound<'_, PyAny>) -> PyResult<Operand> {
+        if !self.is_tensor(object) {
+            return Ok(match self.argument(object)? {
+                Argument::Int(n) => Operand::Int(n),
+                Argument::Float(x) => Operand::Float(x),
+                Argument::Tensor(_) | Argument::None => Operand::None,
+            });
+        }
+        let raw = self.lend(object)?;
+        if raw.device.kind == CPU {
+            return host_tensor(&raw).map(Operand::Host);
+        }
+        let (sizes, strides) = (extents(raw.shape, raw.rank), extents(raw.strides, raw.rank));
+        let ty = CellType { dtype: dtype(raw.dtype)?, layout: Layout { sizes, strides, offset: 0 } };
+        Ok(Operand::Tensor { address: raw.data as usize + raw.byte_offset as usize, ty })
+    }
+
     fn tensor(&self, object: &Bound<'_, PyAny>) -> PyResult<HostTensor> {
+        host_tensor(&self.lend(object)?)
+    }
+
+    /// PyTorch's function takes the caller's word that the object is a tensor.
+    fn lend(&self, object: &Bound<'_, PyAny>) -> PyResult<DlTensor> {
         let py = object.py();
         let mut raw = DlTensor {
             data: ptr::null_mut(),
@@ -157,7 +182,7 @@ impl Exchange {
             drop(PyErr::fetch(py));
             return Err(foreign(object));
         }
-        host_tensor(&raw)
+        Ok(raw)
     }
 
     /// A new tensor object over memory of the plugin's, freed with the tensor.

@@ -6,10 +6,12 @@ mod errors;
 
 use dlpack::Exchange;
 use driver::{CompileReport, DiskCache, Observer, Options, Origin, Program as Traced, Runner, Session, Stage, Value};
+use eager::Produced;
 use errors::raise;
+use ir::Number;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,9 +95,10 @@ impl Program {
         py.detach(|| self.runner.program().import(&dims).map(drop)).map_err(raise)
     }
 
-    /// Compiles now, if the sizes are known; a symbolic program waits for its first call.
-    fn prepare(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.runner.prepare()).map_err(raise)
+    /// Compiles now for `device`, if the sizes are known; a symbolic program waits for its first call.
+    #[pyo3(signature = (device = 0))]
+    fn prepare(&self, py: Python<'_>, device: usize) -> PyResult<()> {
+        py.detach(|| self.runner.prepare(device)).map_err(raise)
     }
 
     /// The program's text at `stage`, with symbolic sizes fixed by `dims`.
@@ -121,6 +124,37 @@ impl Program {
                 Value::Float(x) => x.into_pyobject(py)?.into_any(),
                 Value::Bool(b) => b.into_pyobject(py)?.to_owned().into_any(),
                 Value::None => py.None().into_bound(py),
+            };
+            objects.append(object)?;
+        }
+        Ok(objects)
+    }
+
+    /// Starts the program on device `tpu:index`, on tensors of that device and numbers; returns while it computes. `wrap`
+    /// makes a tensor of a new storage.
+    fn call_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyList>,
+        index: usize,
+        wrap: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let exchange = Exchange::get(py)?;
+        let operands = args.iter().map(|a| exchange.operand(&a)).collect::<PyResult<Vec<_>>>()?;
+        let results = py.detach(|| device::call(&self.runner, index, operands))?;
+        let objects = PyList::empty(py);
+        for result in results {
+            let object = match result {
+                Produced::Tensor { cell, address, nbytes, dtype, shape, strides } => {
+                    let (shape, strides) = (PyTuple::new(py, &shape[..])?, PyTuple::new(py, &strides[..])?);
+                    wrap.call1((cell, address, nbytes, dtype, shape, strides, index))?
+                }
+                Produced::Argument(i) => args.get_item(i)?,
+                Produced::Result(i) => objects.get_item(i)?,
+                Produced::Number(Number::Bool(b)) => b.into_pyobject(py)?.to_owned().into_any(),
+                Produced::Number(Number::Int(n)) => n.into_pyobject(py)?.into_any(),
+                Produced::Number(Number::Float(x) | Number::Complex(x, _)) => x.into_pyobject(py)?.into_any(),
+                Produced::None => py.None().into_bound(py),
             };
             objects.append(object)?;
         }

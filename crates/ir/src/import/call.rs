@@ -178,8 +178,12 @@ impl<'t> Importer<'t> {
     /// A new tensor for a result behind the first. PyTorch's fake kernels do not always agree with its real ones on the
     /// float type of such, the statistics of a norm for instance; what follows relies on what was recorded.
     fn auxiliary(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
-        let (want, _) = self.tensor_meta(scope, name)?;
+        let (want, layout) = self.tensor_meta(scope, name)?;
         let v = if want.is_float() && self.b.dtype(v).is_float() { self.b.convert(v, want)? } else { v };
+        if self.b.shape(v).contains(&0) != layout.sizes.contains(&0) {
+            // The statistics of a batch norm in evaluation: empty on the CPU, not so elsewhere, and nobody's concern.
+            return self.aliases.fresh_contiguous(&self.b, v);
+        }
         self.fresh(scope, name, v)
     }
 

@@ -1,0 +1,135 @@
+"""torch.compile over tensors of device "tpu": no copy to the host, mixed with eager ops."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torchtpu
+from agreement import _default_dtype
+from torch import Tensor, nn
+from torchtpu import device as tpu
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)).double()
+
+
+def test_training_equals_the_cpu() -> None:
+    ours, theirs = model().to("tpu"), model()
+    x = torch.randn(16, 4, dtype=torch.float64)
+    forward = torch.compile(ours, backend="torchtpu", fullgraph=True)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (ours, theirs)]
+    step = torch.compile(optimizers[0].step, backend="torchtpu")
+    before = tpu.fallbacks()
+    for _ in range(4):
+        (forward(x.to("tpu")) ** 2).mean().backward()
+        (theirs(x) ** 2).mean().backward()
+        step()
+        optimizers[1].step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+    state = {name: value.cpu() for name, value in ours.state_dict().items()}
+    torch.testing.assert_close(state, dict(theirs.state_dict()))
+    assert tpu.fallbacks() == before
+
+
+def test_compiled_adamw_with_steps_on_the_host() -> None:
+    theirs = nn.Linear(3, 2).double()
+    ours = copy.deepcopy(theirs).to("tpu")
+    x = torch.randn(4, 3, dtype=torch.float64)
+    with _default_dtype(torch.float64):  # of the step counters, which a compiled AdamW computes with
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=0.1) for m in (ours, theirs)]
+        step = torch.compile(optimizers[0].step, backend="torchtpu")
+        for _ in range(3):
+            ours(x.to("tpu")).square().sum().backward()
+            theirs(x).square().sum().backward()
+            step()
+            optimizers[1].step()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+    torch.testing.assert_close(ours.weight.detach().cpu(), theirs.weight.detach())
+
+
+def test_writes_to_arguments_and_views() -> None:
+    @torch.compile(backend="torchtpu", fullgraph=True)
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        y.add_(1)
+        x[1:].mul_(2)
+        return x.t(), x.sum()
+
+    a, b = torch.arange(6.0, device="tpu").reshape(2, 3), torch.zeros(10, device="tpu")
+    transposed, total = program(a, b[2:5])
+    assert a.tolist() == [[0, 1, 2], [6, 8, 10]]
+    assert b.tolist() == [0, 0, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert total.item() == 27
+    transposed.add_(1)
+    assert a[0, 0].item() == 1, "the result is a view of the argument"
+
+
+def test_results_on_both_devices() -> None:
+    @torch.compile(backend="torchtpu", fullgraph=True)
+    def program() -> tuple[Tensor, Tensor]:
+        return torch.ones(2, device="tpu"), torch.zeros(2)
+
+    one, zero = program()
+    assert (one.device.type, zero.device.type) == ("tpu", "cpu")
+    assert (one.tolist(), zero.tolist()) == ([1, 1], [0, 0])
+
+
+def test_random_numbers_follow_the_devices_generator() -> None:
+    @torch.compile(backend="torchtpu", fullgraph=True)
+    def draw(x: Tensor) -> Tensor:
+        return torch.rand_like(x)
+
+    x = torch.zeros(8, device="tpu")
+    torch.manual_seed(3)
+    first, second = draw(x), draw(x)
+    torch.manual_seed(3)
+    assert torch.equal(draw(x), first)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_changing_sizes(dynamic: bool | None) -> None:
+    double = torch.compile(lambda x: x * 2, backend="torchtpu", dynamic=dynamic)
+    for n in (3, 5, 8):
+        x = torch.arange(float(n), device="tpu")
+        assert double(x).tolist() == [2.0 * i for i in range(n)]
+
+
+def test_no_gradients_and_inference_mode() -> None:
+    net = model().to("tpu").eval()
+    compiled = torch.compile(net, backend="torchtpu")
+    x = torch.ones(2, 4, dtype=torch.float64, device="tpu")
+    with torch.no_grad():
+        expected = net(x)
+        torch.testing.assert_close(compiled(x), expected)
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(x), expected)
+
+
+def test_memory_is_not_kept() -> None:
+    step = torch.compile(lambda x: x.mul_(1.5), backend="torchtpu")
+    x = torch.ones(1 << 18, device="tpu")
+    step(x)
+    before = torch.tpu.memory_allocated()
+    for _ in range(10):
+        step(x)
+    torch.tpu.synchronize()
+    assert torch.tpu.memory_allocated() == before
+
+
+def test_devices_are_not_mixed() -> None:
+    add = torch.compile(lambda x, y: x.to("tpu:1") + y, backend="torchtpu")
+    with pytest.raises(torchtpu.Error, match="several devices"):
+        add(torch.ones(2, device="tpu:0"), torch.ones(2, device="tpu:1"))
+
+
+def test_another_device_than_the_first() -> None:
+    double = torch.compile(lambda x: x * 2, backend="torchtpu")
+    result = double(torch.ones(2, device="tpu:1"))
+    assert result.device == torch.device("tpu", 1)
+    assert result.tolist() == [2, 2]
