@@ -5,13 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def test_the_ten_lines_print_what_the_readme_says():
-    match = re.search(r"## Ten lines\n\n```python\n(.*?)```\n\nIt prints\n\n```\n(.*?)```", README, re.DOTALL)
-    assert match
-    code, output = match.groups()
+PRINTING = re.findall(r"```python\n([^`]*?)```\n\nIt prints\n\n```\n([^`]*?)```", README)
+
+
+@pytest.mark.parametrize("code, output", PRINTING, ids=["compiled", "device"])
+def test_programs_print_what_the_readme_says(code: str, output: str) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout == output, run.stderr
 
