@@ -13,7 +13,7 @@ export LIBCLANG_PATH := $(LLVM)/lib
 SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
 
-.PHONY: help setup setup-develop demo test test-all test-rust test-python lint bench docs clean
+.PHONY: help setup setup-develop demo test test-all test-rust test-python lint bench bench-eager docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -57,6 +57,9 @@ test-python: setup-develop
 bench: setup-develop ## Step times beside eager and inductor; compile and call overheads.
 	$(PYTHON) benches/overhead.py
 	$(PYTHON) benches/models.py
+
+bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
+	$(PYTHON) benches/eager.py
 
 docs: setup-develop ## Regenerate docs/ops.md.
 	$(VENV)/bin/tputc ops --format markdown > docs/ops.md

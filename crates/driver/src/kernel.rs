@@ -10,7 +10,7 @@ use runtime::{Executable, Signature};
 use std::sync::Arc;
 
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
-const SMALL: usize = 1 << 14;
+const SMALL: usize = 1 << 11;
 
 impl Session {
     /// The executable of `graph`, for any device of the session. Inputs with a mutation of theirs among the outputs are
