@@ -38,8 +38,10 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also ten minutes of damaged traces.
+test-all: test ## Also long sweeps: ten minutes of damaged traces, ten thousand programs of views and training steps.
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
+	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
+	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 
 lint: setup-develop ## Format, clippy, ruff, mypy, stubs.
 	@scripts/lint.sh

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torchtpu
-from agreement import ALLOWED_ERROR, ATOL, STEPS, _default_dtype, train
+from agreement import ALLOWED_ERROR, ATOL, OPTIMIZERS, STEPS, _default_dtype, train
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torchtpu import device as tpu
 from zoo import ZOO, Batch, Entry
+
+# `make test-all` takes ten thousand.
+LEAK_STEPS = int(os.environ.get("TORCHTPU_LEAK_STEPS", "1500"))
 
 
 def on_tpu(value: Any) -> Any:
@@ -35,19 +40,9 @@ def check(fn: Callable[..., Any], *args: Any) -> None:
 def train_on_tpu(entry: Entry, dtype: torch.dtype, optimizer: str) -> dict[str, Tensor]:
     """Losses and state after `STEPS` steps on the device, with no op on the host."""
     before = tpu.fallbacks()
-    moved = Entry(
-        entry.name,
-        lambda size, dropout: entry.make(size, dropout),
-        entry.data,
-        entry.loss,
-        for_f64=entry.for_f64,
-        seed=entry.seed,
-    )
-    model = moved.build(dtype=dtype).to("tpu")
-    batch = moved.batch(dtype=dtype)
+    model = entry.build(dtype=dtype).to("tpu")
+    batch = entry.batch(dtype=dtype)
     batch = Batch(on_tpu(batch.inputs), on_tpu(batch.targets))
-    from agreement import OPTIMIZERS
-
     with _default_dtype(torch.promote_types(dtype, torch.float32)):
         update = OPTIMIZERS[optimizer](model)
         losses = []
@@ -250,6 +245,26 @@ def test_modes() -> None:
         assert (torch.ones(2, device="tpu") + 1).tolist() == [2, 2]
     with pytest.raises(torchtpu.Error, match="no eager mode 'lazy'"):
         torchtpu.eager_mode("lazy")
+
+
+def test_training_leaks_nothing() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)).to("tpu")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    x = torch.randn(8, 16, device="tpu")
+
+    def steps(count: int) -> tuple[int, int]:
+        """Bytes on the device and pages of the process afterwards."""
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+        torch.tpu.synchronize()
+        return torch.tpu.memory_allocated(), int(Path("/proc/self/statm").read_text().split()[1])
+
+    device, pages = steps(500)
+    later_device, later_pages = steps(LEAK_STEPS)
+    assert later_device - device < 1 << 16
+    assert later_pages - pages < 512  # two megabytes
 
 
 def test_memory_goes_with_the_tensor() -> None:
