@@ -58,6 +58,8 @@ test-python: setup-develop
 
 bench: setup-develop ## Step times beside eager and inductor; compile and call overheads.
 	$(PYTHON) benches/overhead.py
+	$(PYTHON) benches/lowering.py
+	$(PYTHON) benches/first_call.py
 	$(PYTHON) benches/models.py
 
 bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.

@@ -3,17 +3,21 @@
     python benches/models.py --models gpt2,resnet50 --rounds 50
 
 Each round times one call of every variant, so that whatever else the machine does falls on all of them alike. Reported
-are medians, the ratio of medians to eager with a 95% bootstrap interval over rounds, the first call (capture and
-compile), and how far the outputs are from eager's. What `torchtpu.stats()` counted while the rounds ran follows, per
-call.
+are medians and the ratio of medians to eager, each with a 95% bootstrap interval over rounds; the first call (capture
+and compile, with whatever caches the environment gives); how far the outputs are from eager's; the median processor
+time of a call, over all threads; and for torchtpu our own share of a call, median and least: the time inside our code,
+outside of Dynamo, AOTAutograd and the plugin. What `torchtpu.stats()` counted while the rounds ran follows, per call.
+
+On a machine that does other work too, times on the clock say little: threads wait for each other's turn. Compare the
+processor times of `--threads 1` there.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import importlib.util
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,21 +26,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torchtpu
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+from meter import Meter, metered_compiles, metered_plugin
 from zoo import ZOO, Batch, Entry, Size
 
 WARM_UP = 3
 RESAMPLES = 2000
 MODES = ("inference", "training")
-
-
-def backends() -> list[str]:
-    """Eager first; torchtpu last, where it is installed."""
-    ours = ["torchtpu"] if importlib.util.find_spec("torchtpu") else []
-    return ["eager", "inductor", *ours]
+BACKENDS = ("eager", "inductor", "torchtpu")
 
 
 @dataclass
@@ -48,18 +49,24 @@ class Variant:
     first_call: float = 0.0
     error: float = 0.0
     times: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    ours: list[float] = field(default_factory=list)
+    meter: Meter = field(default_factory=Meter)
     failure: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the report. Seconds; `of_eager` is ours / eager, with its interval."""
+    """One line of the report. Seconds; `of_eager` is this backend / eager; both with the bounds of their intervals."""
 
     model: str
     mode: str
     backend: str
     rounds: int
-    median: float
+    median: tuple[float, float, float]
+    processor: float
+    ours: float
+    ours_least: float
     of_eager: tuple[float, float, float]
     first_call: float
     error: float
@@ -112,7 +119,7 @@ def measure(entry: Entry, size: Size, mode: str, rounds: int, seconds: float) ->
     """All backends over one model and mode. At most about `seconds` of timed rounds, first calls not counted."""
     torch._dynamo.reset()
     with torch._dynamo.config.patch(**entry.dynamo):
-        variants = [_prepare(entry, size, mode, backend) for backend in backends()]
+        variants = [_prepare(entry, size, mode, backend) for backend in BACKENDS]
         running = [variant for variant in variants if not variant.failure]
         before = _stats()
         _interleave(running, rounds, seconds)
@@ -124,9 +131,10 @@ def _prepare(entry: Entry, size: Size, mode: str, backend: str) -> Variant:
     """Compiles, warms up, and compares the first result with eager's. A backend that fails is reported, not fatal."""
     variant = Variant(backend, make_step(entry, size, mode, backend))
     try:
-        start = time.perf_counter()
-        result = variant.step()
-        variant.first_call = time.perf_counter() - start
+        with metered_compiles(variant.meter):
+            start = time.perf_counter()
+            result = variant.step()
+            variant.first_call = time.perf_counter() - start
         if backend != "eager":
             variant.error = _relative_error(result, make_step(entry, size, mode, "eager")())
         for _ in range(WARM_UP):
@@ -145,9 +153,13 @@ def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
             return
         for place in range(len(variants)):
             variant = variants[(turn + place) % len(variants)]
-            start = time.perf_counter()
-            variant.step()
-            variant.times.append(time.perf_counter() - start)
+            ours = variant.meter.our_calls
+            with metered_plugin(variant.meter):
+                start, processor = time.perf_counter(), time.process_time()
+                variant.step()
+                variant.times.append(time.perf_counter() - start)
+                variant.processor.append(time.process_time() - processor)
+            variant.ours.append(variant.meter.our_calls - ours)
 
 
 def _relative_error(ours: Any, expected: Any) -> float:
@@ -174,7 +186,10 @@ def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, 
             mode=mode,
             backend=variant.backend,
             rounds=len(variant.times),
-            median=_median(torch.tensor(variant.times)),
+            median=_interval(torch.tensor([variant.times], dtype=torch.float64)),
+            processor=_median(torch.tensor(variant.processor)),
+            ours=_median(torch.tensor(variant.ours)) if ours else float("nan"),
+            ours_least=min(variant.ours, default=float("nan")) if ours else float("nan"),
             of_eager=_ratio(variant.times, reference.times),
             first_call=variant.first_call,
             error=variant.error,
@@ -191,20 +206,23 @@ def _ratio(times: list[float], reference: list[float]) -> tuple[float, float, fl
     """Ratio of medians, and the bounds of its 95% interval. Rounds are resampled whole, because they were shared."""
     if not times or not reference:
         return (float("nan"),) * 3
-    pairs = torch.tensor([times, reference], dtype=torch.float64)
+    return _interval(torch.tensor([times, reference], dtype=torch.float64))
+
+
+def _interval(series: Tensor) -> tuple[float, float, float]:
+    """The median of the first series, over that of the second if there are two, with the bounds of its 95% interval."""
+    if not series.numel():
+        return (float("nan"),) * 3
     generator = torch.Generator().manual_seed(0)
-    chosen = torch.randint(pairs.shape[1], (RESAMPLES, pairs.shape[1]), generator=generator)
-    medians = pairs[:, chosen].quantile(0.5, dim=-1)
-    low, high = (medians[0] / medians[1]).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return _median(pairs[0]) / _median(pairs[1]), low, high
+    chosen = torch.randint(series.shape[1], (RESAMPLES, series.shape[1]), generator=generator)
+    resampled = torch.cat([series.unsqueeze(1), series[:, chosen]], 1).quantile(0.5, dim=-1)
+    values = resampled[0] / resampled[1] if len(series) == 2 else resampled[0]
+    low, high = values[1:].quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return values[0].item(), low, high
 
 
 def _stats() -> dict[str, float]:
     """Every number in `torchtpu.stats()`, by its dotted path."""
-    if "torchtpu" not in backends():
-        return {}
-    import torchtpu
-
     return dict(_numbers(torchtpu.stats(), ""))
 
 
@@ -222,7 +240,7 @@ def _difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict
 
 
 def show(rows: list[Row]) -> None:
-    print(f"{rows[0].model} {rows[0].mode}, {rows[0].rounds} rounds")
+    print(f"{rows[0].model} {rows[0].mode}, {rows[0].rounds} rounds, load average {os.getloadavg()[0]:.1f}")
     for row in rows:
         print(f"  {row.backend:9s} {_measured(row)}")
         for key, value in row.stats_per_call.items():
@@ -233,11 +251,16 @@ def show(rows: list[Row]) -> None:
 def _measured(row: Row) -> str:
     if row.failure:
         return f"failed: {row.failure}"
-    ratio, low, high = row.of_eager
-    text = f"{row.median * 1e3:9.3f} ms   first call {row.first_call:6.2f} s"
+    median, low, high = (value * 1e3 for value in row.median)
+    text = f"{median:9.3f} ms [{low:.3f}, {high:.3f}]   processor {row.processor * 1e3:.3f} ms"
+    text += f"   first call {row.first_call:6.2f} s"
     if row.backend == "eager":
         return text
-    return f"{text}   {ratio:5.2f} of eager [{low:.2f}, {high:.2f}]   error {row.error:.1e}"
+    ratio, low, high = row.of_eager
+    text += f"   {ratio:5.2f} of eager [{low:.2f}, {high:.2f}]   error {row.error:.1e}"
+    if row.backend == "torchtpu":
+        text += f"   ours {row.ours * 1e6:.0f} us, least {row.ours_least * 1e6:.0f}"
+    return text
 
 
 def arguments() -> argparse.Namespace:
@@ -247,6 +270,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")
     parser.add_argument("--rounds", type=int, default=50, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
+    parser.add_argument("--threads", type=int, help="of PyTorch's kernels; default: as many as processors")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     options.models = options.models.split(",")
@@ -259,6 +283,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
+    if options.threads:
+        torch.set_num_threads(options.threads)
     size: Size = "small" if options.small else "full"
     report: list[Row] = []
     for name in options.models:
@@ -266,8 +292,8 @@ def main() -> None:
             rows = measure(ZOO[name], size, mode, options.rounds, options.seconds)
             show(rows)
             report += rows
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in report], indent=1) + "\n")
+            if options.json:
+                options.json.write_text(json.dumps([asdict(row) for row in report], indent=1) + "\n")
 
 
 if __name__ == "__main__":
