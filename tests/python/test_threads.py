@@ -58,6 +58,9 @@ def worker(place):
     results[place] = train(*TASKS[place])
 
 
+# PyTorch 2.15's `lookup_backend` is not safe for threads: those that look a name up for the first time at once all
+# register it, and all but one fail with "duplicate name".
+torch._dynamo.lookup_backend("torchtpu")
 results, start = [None] * len(TASKS), threading.Barrier(len(TASKS))
 threads = [threading.Thread(target=worker, args=(i,)) for i in range(len(TASKS))]
 [t.start() for t in threads], [t.join() for t in threads]
