@@ -17,6 +17,7 @@ from torch._functorch.partitioners import default_partition
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error
 from torchtpu.backend import decompositions, precision
+from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import walk
 
 
@@ -71,7 +72,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    backend = aot_autograd(
+    aot = aot_autograd(
         fw_compiler=functools.partial(record, forward),
         bw_compiler=functools.partial(record, backward),
         inference_compiler=functools.partial(record, forward),
@@ -79,6 +80,11 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
+
+    def backend(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        keep_dropout(gm)
+        return aot(gm, inputs)
+
     torch._dynamo.reset()
     result = torch.compile(fn, backend=backend, fullgraph=True)(*args, **kwargs)
     if not forward:

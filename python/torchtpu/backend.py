@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error, UnsupportedOp
+from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import UnsupportedValue, walk
 
 log = logging.getLogger("torchtpu")
@@ -85,6 +86,7 @@ def torchtpu(
     if mode not in (None, "default"):
         log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
     parsed = Options.parse(options)
+    keep_dropout(gm)
     forward = functools.partial(compile_graph, options=parsed, static=_static_inputs)
     backend = aot_autograd(
         fw_compiler=forward,

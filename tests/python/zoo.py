@@ -441,8 +441,6 @@ ZOO: dict[str, Entry] = {
             for_f64=_mixtral_in_f64,
         ),
         Entry("t5", _t5, _t5_data, _loss_of_the_class, for_f64=_norms_in_f64),
-        # Traced, aten.lstm loses its dropout: `_rnn_helper` of torch/_decomp/decompositions.py (2.15) sets it to 0 for
-        # every layer, its condition being the wrong way round. Inductor gets the same graph. To be mended upstream.
-        Entry("lstm", _lstm, _lstm_data, _cross_entropy, has_dropout=False, dynamo={"allow_rnn": True}),
+        Entry("lstm", _lstm, _lstm_data, _cross_entropy, dynamo={"allow_rnn": True}),
     )
 }
