@@ -14,6 +14,7 @@ class Program:
         plugin: str,
         precision: str = "highest",
         default_dtype: str = "f32",
+        exact: bool = False,
         dump: str | None = None,
         on_compile: Callable[[dict[str, Any]], object] | None = None,
     ) -> Program: ...

@@ -62,6 +62,36 @@ def test_bad_options_are_refused(options, message):
 # Structure of arguments and results.
 
 
+def _five_products(x, y):
+    return x * y * y * y * y * y
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numerics_of_16_bit_floats(dtype):
+    """Between ops values stay in f32, so that a chain errs as one rounding does, unless every rounding is asked for."""
+    torch.manual_seed(0)
+    x, y = (torch.rand(256) + 0.5).to(dtype), (torch.rand(256) + 0.5).to(dtype)
+    eager, true = _five_products(x, y), _five_products(x.double(), y.double())
+    half_ulp = torch.finfo(dtype).eps / 2
+
+    def errors(out):
+        return (out.double() / true - 1).abs().max().item()
+
+    assert errors(compiled(_five_products)(x, y)) <= half_ulp * 1.001 < errors(eager)
+    for options in ({"numerics": "exact"}, {"optimize": False}):
+        torch._dynamo.reset()
+        assert torch.equal(compiled(_five_products, options=options)(x, y), eager)
+
+
+def test_casts_round():
+    def f(x):
+        return (x * 1.1).bfloat16().float() * 3.0, x.half() + x
+
+    x = torch.randn(64)
+    ours, expected = compiled(f)(x), f(x)
+    assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
+
+
 def test_nested_outputs_and_non_tensor_inputs():
     def fn(batch, scale, name, flag=True):
         x = batch["x"] * scale

@@ -24,6 +24,8 @@ pub struct Options {
     pub precision: Precision,
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
+    /// Whether to round to 16 bits wherever PyTorch does. Otherwise values between ops stay in `f32`.
+    pub exact: bool,
     /// A folder that receives every stage of every compile.
     pub dump: Option<PathBuf>,
 }
@@ -122,8 +124,8 @@ impl Program {
     /// # Errors
     /// `Program`: the trace is wrong, a symbol has no value, or an op has no lowering.
     pub fn import(&self, dims: &DimValues) -> Result<Imported> {
-        let Options { precision, default_dtype, .. } = self.options;
-        let options = ImportOptions { dims: dims.clone(), precision, default_dtype };
+        let Options { precision, default_dtype, exact, .. } = self.options;
+        let options = ImportOptions { dims: dims.clone(), precision, default_dtype, excess_precision: !exact };
         let imported = import(&self.trace, &options)?;
         let graph = ir::fold::fold(&imported.graph, ir::fold::DEFAULT_LIMIT)?;
         Ok(Imported { graph, ..imported })

@@ -1,5 +1,7 @@
 //! Builds graphs: every node is inferred, located and shared with an equal earlier one.
 
+mod excess;
+
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Input, InputKind, Node, Operands, Output, OutputKind, ValueId};
@@ -15,8 +17,12 @@ use std::sync::Arc;
 /// Appends core ops to a graph. Methods take `&self`, so that calls nest: `b.add(b.multiply(x, y)?, z)?`.
 ///
 /// Equal nodes (same op, operands and bodies) are built once: common subexpressions never enter a graph.
+///
+/// With [excess precision](Builder::allow_excess_precision), a 16-bit float that one op rounded and another takes back to
+/// `f32` is the `f32` itself.
 pub struct Builder {
     state: RefCell<State>,
+    excess_precision: bool,
 }
 
 struct State {
@@ -24,6 +30,7 @@ struct State {
     known: FxHashMap<(Op, Operands, Vec<usize>), ValueId>,
     loc: LocId,
     rng: Option<ValueId>,
+    excess: excess::Known,
 }
 
 impl State {
@@ -37,8 +44,14 @@ impl Builder {
     /// A builder of an empty graph called `name`.
     pub fn new(name: impl Into<String>) -> Builder {
         let graph = Graph::new(name);
-        let state = State { graph, known: FxHashMap::default(), loc: LocId::UNKNOWN, rng: None };
-        Builder { state: RefCell::new(state) }
+        let state = State {
+            graph,
+            known: FxHashMap::default(),
+            loc: LocId::UNKNOWN,
+            rng: None,
+            excess: excess::Known::default(),
+        };
+        Builder { state: RefCell::new(state), excess_precision: false }
     }
 
     /// The graph, without the nodes that nothing needs. A generator state that was drawn from becomes the last
@@ -163,7 +176,15 @@ impl Builder {
     }
     /// `a` as `dtype`; `a` itself if it is that already.
     pub fn convert(&self, a: ValueId, dtype: DType) -> Result<ValueId> {
-        if self.dtype(a) == dtype { Ok(a) } else { self.push(Op::Convert { dtype }, &[a], vec![]) }
+        if self.dtype(a) == dtype {
+            return Ok(a);
+        }
+        if dtype == DType::F32
+            && let Some(wide) = self.unrounded(a)?
+        {
+            return Ok(wide);
+        }
+        self.push(Op::Convert { dtype }, &[a], vec![])
     }
     /// The bits of `a` as `dtype`.
     pub fn bitcast_convert(&self, a: ValueId, dtype: DType) -> Result<ValueId> {

@@ -46,6 +46,8 @@ pub struct ImportOptions {
     pub precision: Precision,
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
+    /// Whether values between ops may keep more than the 16 bits of their type; see [`Builder`].
+    pub excess_precision: bool,
 }
 
 /// A graph and how it is called.
@@ -183,7 +185,7 @@ impl<'t> Importer<'t> {
         };
         Importer {
             trace,
-            b: Builder::new("main"),
+            b: Builder::new("main").allow_excess_precision(options.excess_precision),
             aliases: Aliases::new(),
             context,
             locator: RefCell::default(),

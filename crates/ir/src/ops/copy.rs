@@ -61,7 +61,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
         |c, b| {
-            let src = b.convert(c.tensor(b, "src")?, c.dtype_of("self")?)?;
+            let src = b.cast(c.tensor(b, "src")?, c.dtype_of("self")?)?;
             one(expand_to(b, src, &c.layout("self")?.sizes)?)
         },
         &[
@@ -125,7 +125,7 @@ pub(super) static OPS: &[OpDef] = &[
         "prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor",
         |c, b| {
             let dtype = c.optional_dtype("dtype")?.unwrap_or(c.dtype_of("a")?);
-            one(b.convert(c.tensor(b, "a")?, dtype)?)
+            one(b.cast(c.tensor(b, "a")?, dtype)?)
         },
         &[ok("f32[3], bf16"), ok("i64[3], f32"), ok("f32[3], f32")],
     ),
@@ -149,7 +149,7 @@ fn wanted_dtype(c: &Call<'_>) -> Result<DType> {
 }
 
 fn convert(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    one(b.convert(c.tensor(b, "self")?, wanted_dtype(c)?)?)
+    one(b.cast(c.tensor(b, "self")?, wanted_dtype(c)?)?)
 }
 
 /// `self` itself, unless another type, a copy or another memory format is asked for. Devices do not count: a program

@@ -112,7 +112,7 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             each(c, b, ["self", "src"], |[x, src]| {
                 let (x, src) = (tensor(x)?, tensor(src)?);
-                expand_to(b, b.convert(src, b.dtype(x))?, &b.shape(x))
+                expand_to(b, b.cast(src, b.dtype(x))?, &b.shape(x))
             })
         },
         &[ok("[f32[2,3], i64[2]], [f32[3], f32[2]]")],

@@ -208,7 +208,8 @@ pub fn elementwise<const N: usize>(
     if b.dtype(v) == wide { b.convert(v, dtype) } else { Ok(v) }
 }
 
-/// [`elementwise`] for one core op that rounds once in any type: it stays in `dtype` where every operand is exact there.
+/// [`elementwise`] for one core op that rounds once in any type: it stays in `dtype` where every operand is exact there,
+/// unless the next op may see it unrounded.
 pub fn elementwise_once(
     call: &Call<'_>,
     b: &Builder,
@@ -220,7 +221,8 @@ pub fn elementwise_once(
         Operand::Tensor(v) => b.rank(*v) > 0 || b.dtype(*v) == dtype || dtype.accumulator() == dtype,
         Operand::Scalar(s) => s.known().is_some_and(|n| is_exact(n, dtype)),
     };
-    if operands.iter().all(exact) {
+    let keep_wide = b.excess_precision() && dtype.accumulator() != dtype;
+    if !keep_wide && operands.iter().all(exact) {
         let aligned = align(call, b, &operands, dtype)?;
         return b.binary(op, aligned[0], aligned[1]);
     }
