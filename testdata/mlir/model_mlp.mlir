@@ -8,52 +8,66 @@ module @main {
     %5 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %6 = "stablehlo.reduce"(%2, %5) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
-      %46 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%46) : (tensor<f32>) -> ()
+      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%56) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
     %7 = "stablehlo.constant"() {value = dense<5.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %8 = "stablehlo.broadcast_in_dim"(%7) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
     %9 = "stablehlo.divide"(%6, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %10 = "stablehlo.broadcast_in_dim"(%9) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
     %11 = "stablehlo.subtract"(%2, %10) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %12 = "stablehlo.multiply"(%11, %11) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %13 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %14 = "stablehlo.reduce"(%12, %13) ({
+    %12 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %13 = "stablehlo.reduce"(%11, %12) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
-      %46 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%46) : (tensor<f32>) -> ()
+      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%56) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
-    %15 = "stablehlo.divide"(%14, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %16 = "stablehlo.constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
-    %17 = "stablehlo.broadcast_in_dim"(%16) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %18 = "stablehlo.add"(%15, %17) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %19 = "stablehlo.rsqrt"(%18) : (tensor<4xf32>) -> tensor<4xf32>
-    %20 = "stablehlo.broadcast_in_dim"(%19) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
-    %21 = "stablehlo.multiply"(%11, %20) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %22 = "stablehlo.broadcast_in_dim"(%arg2) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
-    %23 = "stablehlo.multiply"(%21, %22) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %24 = "stablehlo.broadcast_in_dim"(%arg3) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
-    %25 = "stablehlo.add"(%23, %24) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %26 = "stablehlo.constant"() {value = dense<0.899999976> : tensor<f32>} : () -> tensor<f32>
-    %27 = "stablehlo.broadcast_in_dim"(%26) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %28 = "stablehlo.multiply"(%arg6, %27) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %29 = "stablehlo.constant"() {value = dense<1.000000e-01> : tensor<f32>} : () -> tensor<f32>
-    %30 = "stablehlo.broadcast_in_dim"(%29) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %31 = "stablehlo.multiply"(%9, %30) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %32 = "stablehlo.add"(%28, %31) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %33 = "stablehlo.multiply"(%15, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %34 = "stablehlo.constant"() {value = dense<4.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %35 = "stablehlo.broadcast_in_dim"(%34) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %36 = "stablehlo.divide"(%33, %35) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %37 = "stablehlo.multiply"(%arg7, %27) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %38 = "stablehlo.multiply"(%36, %30) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %39 = "stablehlo.add"(%37, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %40 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %41 = "stablehlo.broadcast_in_dim"(%40) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<5x4xf32>
-    %42 = "stablehlo.maximum"(%25, %41) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %43 = "stablehlo.dot_general"(%42, %arg4) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x4xf32>, tensor<2x4xf32>) -> tensor<5x2xf32>
-    %44 = "stablehlo.broadcast_in_dim"(%arg5) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<5x2xf32>
-    %45 = "stablehlo.add"(%43, %44) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
-    return %45, %32, %39, %4 : tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>
+    %14 = "stablehlo.divide"(%13, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %15 = "stablehlo.multiply"(%11, %11) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %16 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %17 = "stablehlo.reduce"(%15, %16) ({
+    ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
+      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%56) : (tensor<f32>) -> ()
+    }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %18 = "stablehlo.divide"(%17, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %19 = "stablehlo.add"(%9, %14) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %20 = "stablehlo.multiply"(%14, %14) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %21 = "stablehlo.subtract"(%18, %20) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %22 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %23 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %24 = "stablehlo.maximum"(%21, %23) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %25 = "stablehlo.constant"() {value = dense<9.99999974E-6> : tensor<f32>} : () -> tensor<f32>
+    %26 = "stablehlo.broadcast_in_dim"(%25) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %27 = "stablehlo.add"(%24, %26) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %28 = "stablehlo.rsqrt"(%27) : (tensor<4xf32>) -> tensor<4xf32>
+    %29 = "stablehlo.broadcast_in_dim"(%19) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %30 = "stablehlo.broadcast_in_dim"(%28) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %31 = "stablehlo.subtract"(%2, %29) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %32 = "stablehlo.multiply"(%31, %30) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %33 = "stablehlo.broadcast_in_dim"(%arg2) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %34 = "stablehlo.multiply"(%32, %33) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %35 = "stablehlo.broadcast_in_dim"(%arg3) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
+    %36 = "stablehlo.add"(%34, %35) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %37 = "stablehlo.constant"() {value = dense<0.899999976> : tensor<f32>} : () -> tensor<f32>
+    %38 = "stablehlo.broadcast_in_dim"(%37) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %39 = "stablehlo.multiply"(%arg6, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %40 = "stablehlo.constant"() {value = dense<1.000000e-01> : tensor<f32>} : () -> tensor<f32>
+    %41 = "stablehlo.broadcast_in_dim"(%40) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %42 = "stablehlo.multiply"(%19, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %43 = "stablehlo.add"(%39, %42) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %44 = "stablehlo.multiply"(%24, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %45 = "stablehlo.constant"() {value = dense<4.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %46 = "stablehlo.broadcast_in_dim"(%45) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %47 = "stablehlo.divide"(%44, %46) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %48 = "stablehlo.multiply"(%arg7, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %49 = "stablehlo.multiply"(%47, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %50 = "stablehlo.add"(%48, %49) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %51 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<5x4xf32>
+    %52 = "stablehlo.maximum"(%36, %51) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %53 = "stablehlo.dot_general"(%52, %arg4) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x4xf32>, tensor<2x4xf32>) -> tensor<5x2xf32>
+    %54 = "stablehlo.broadcast_in_dim"(%arg5) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<5x2xf32>
+    %55 = "stablehlo.add"(%53, %54) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
+    return %55, %43, %50, %4 : tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>
   }
 }

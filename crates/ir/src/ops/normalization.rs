@@ -128,12 +128,14 @@ pub(super) static OPS: &[OpDef] = &[
     ),
 ];
 
-/// Mean and biased variance of `x` over `dims`.
+/// Mean and biased variance of `x` over `dims`. A sum in `f32` leaves the mean a few roundings off, which shifts every
+/// normalised value; what remains of it after the subtraction corrects both, in the same pass as the variance.
 pub(super) fn moments(b: &Builder, x: ValueId, dims: &[usize]) -> Result<(ValueId, ValueId)> {
-    let mean = mean(b, x, dims)?;
-    let centred = b.subtract(x, back_over(b, mean, x, dims)?)?;
-    let squares = b.multiply(centred, centred)?;
-    Ok((mean, self::mean(b, squares, dims)?))
+    let first = mean(b, x, dims)?;
+    let centred = b.subtract(x, back_over(b, first, x, dims)?)?;
+    let rest = mean(b, centred, dims)?;
+    let square = mean(b, b.multiply(centred, centred)?, dims)?;
+    Ok((b.add(first, rest)?, formula(b, [square, rest], |[square, rest]| (square - rest * rest).max(0.0))?))
 }
 
 /// The mean of `x` over `dims`; NaN over nothing.
