@@ -154,7 +154,8 @@ class Writer {
     code(TPU_LIST, static_cast<int64_t>(list.size()));
     for (const auto& element : list) {
       // Indices may lie on the CPU, as on CUDA.
-      const bool index = value.isOptionalTensorList() && element.isTensor() && element.toTensor().device().is_cpu();
+      const bool index = value.isOptionalTensorList() && element.isTensor() && element.toTensor().defined() &&
+          element.toTensor().device().is_cpu();
       plain(index ? c10::IValue(brought(element.toTensor())) : element, as);
     }
   }

@@ -109,7 +109,11 @@ pub(crate) fn trace(
     for (param, slot) in schema.args.iter().zip(slots) {
         args.push(match slot {
             Some(word) => word.given(param.parts().base == "Tensor")?,
-            None => Given::Plain(parse_default(param)?),
+            None => Given::Plain(match outs.first() {
+                // What is made into a given tensor is made in its element type.
+                Some(out) if param.name == "dtype" => Arg::DType(out_dtype(out, cells)?),
+                _ => parse_default(param)?,
+            }),
         });
     }
     let context = Context {
@@ -120,6 +124,16 @@ pub(crate) fn trace(
     };
     let call = EagerCall { entry: op.entry, cells, args, outs, results: expected, loc };
     Ok(call.trace(context)?)
+}
+
+fn out_dtype(out: &ir::eager::Tensor, cells: &[CellType]) -> Result<DType> {
+    match out {
+        ir::eager::Tensor::View(slot, _) => match cells.get(*slot) {
+            Some(cell) => Ok(cell.dtype),
+            None => Err(Error::internal(format!("there is no cell {slot}"))),
+        },
+        ir::eager::Tensor::Host(dtype, _) => Ok(*dtype),
+    }
 }
 
 fn out_tensors(word: Word, outs: &mut Vec<ir::eager::Tensor>) -> Result<()> {

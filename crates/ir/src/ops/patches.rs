@@ -9,7 +9,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::types::{Dims, Shape};
-use crate::{Number, ensure};
+use crate::{Number, Reducer, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -83,6 +83,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,4,3], [7,4], 0, 3, 2"),
             ok("f64[2,2,2], [5,2], -2, 2, 3"),
             ok("bf16[4,2,3], [4,4], 1, 3, 1"),
+            ok("f32[1], [], 0, 1, 1"),
         ],
     )
     .variants(&["unfold_backward.out"]),
@@ -185,6 +186,10 @@ fn order(lead: &[usize], tail: &[usize]) -> Dims {
 /// The windows of one dimension, whose elements stand last, added up where they overlap.
 fn unfold_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, sizes) = (c.tensor(b, "grad_in")?, c.sizes("input_sizes")?);
+    if sizes.is_empty() {
+        // The windows of a 0-d tensor are its element, once or, for windows of size 0, not at all.
+        return one(b.reduce(grad, Reducer::Add, &[0])?);
+    }
     let (size, step) = (c.sizes("size")?[0], c.sizes("step")?[0]);
     let (shape, d) = (b.shape(grad), dim(c.int("dim")?, sizes.len())?);
     let windows = shape.get(d).copied().unwrap_or(0);

@@ -132,6 +132,7 @@ const LOGIT: &[Sample] = &[
     ok("bf16[9]{0..1}"),
     ok("i64[2]{0..2}"),
     ok("f32[4]{nan,0,1,inf}, 0.1"),
+    ok("f32[4]{nan,0,1,inf}, 0.6"),
     err("c64[2]", "not implemented for 'ComplexFloat'"),
 ];
 
@@ -248,7 +249,8 @@ fn logit(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
         return not_implemented("logit", dtype);
     }
     elementwise(c, b, [v.into(), eps.into()], dtype, |[x, eps]| {
-        let x = x.max(eps).min(1.0 - eps);
+        // Not `max` and `min`: beyond 0.5 the lower bound is the greater one, and wins.
+        let x = x.less(eps).select(eps, x.min(1.0 - eps));
         (x / (1.0 - x)).ln()
     })
 }

@@ -147,10 +147,10 @@ fn range_steps(numbers: [Number; 3]) -> Result<f64> {
     Ok((end - start) / step)
 }
 
-/// How many numbers lie before the end. Integers count exactly.
+/// How many numbers lie before the end. Integers among themselves count exactly.
 fn arange_len(numbers: [Number; 3], dtype: DType) -> Result<usize> {
     let steps = range_steps(numbers)?;
-    if dtype != DType::I64 {
+    if dtype != DType::I64 || numbers.iter().any(|n| matches!(n, Number::Float(_))) {
         return Ok(steps.ceil() as usize);
     }
     let [start, end, step] = numbers.map(Number::as_i64);

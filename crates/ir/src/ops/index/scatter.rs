@@ -24,6 +24,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("bf16[4,5,2], -2, i64[4,1,2]{0..5}"),
             ok("f32[], 0, i64[]{0..1}"),
             ok("f32[3], 0, i64[0]{0..3}"),
+            ok("f32[3], 0, u8[0]"),
             err("f32[4,5], 1, i64[4]{0..4}", "Index tensor must have the same number of dimensions as input tensor"),
             err("f32[2,5], 1, i64[4,2]{0..2}", "Size does not match at dimension 0 expected index [4, 2] to be"),
             err("f32[4], 0, f32[4]", "gather(): Expected dtype int32/int64 for index"),
@@ -133,7 +134,7 @@ impl Place {
         let (v, index) = (c.tensor(b, "self")?, c.tensor(b, "index")?);
         let (shape, index_shape) = (b.shape(v), b.shape(index));
         let name = c.schema.name.trim_start_matches("aten::").split('.').next().unwrap_or_default();
-        let integers = matches!(b.dtype(index), DType::I32 | DType::I64);
+        let integers = matches!(b.dtype(index), DType::I32 | DType::I64) || index_shape.contains(&0);
         ensure!(integers, "{name}(): Expected dtype int32/int64 for index");
         let d = dim(c.int("dim")?, shape.len())?;
         let p = Place { v: at_least_1d(b, v)?, dim: d, index: at_least_1d(b, index)?, shape, index_shape };

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::op::{Combiner, Comparison};
+use crate::op::{Binary, Combiner, Comparison};
 use crate::types::{Dims, Shape};
 use crate::{DType, ensure};
 
@@ -49,6 +49,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("bf16[2,5], 1, i64[4]{0..5}, bf16[2,4], alpha=2"),
             ok("f32[], 0, i64[1]{0..1}, f32[]"),
             ok("f32[3], 0, i64[]{0..3}, f32[1]"),
+            ok("bool[5], 0, i64[3]{0..5}, bool[3], alpha=0"),
             err("f32[5], 0, i64[2]{0..5}, f32[3]", "Number of indices (2) should be equal to source.size(dim): (3)"),
             err("f32[5,2], 0, i64[2]{0..5}, f32[2,3]", "source tensor shape must match self tensor shape"),
             err("f32[5], 0, i64[1]{0..5}, i64[1]", "self (Float) and source (Long) must have the same scalar type"),
@@ -226,8 +227,9 @@ fn index_add(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let p = Slices::new(c, b)?;
     let source = p.source(b, c.tensor(b, "source")?, false)?;
     let alpha = c.scalar("alpha")?;
-    let source = match alpha.is_one() || b.dtype(source) == DType::Bool {
+    let source = match alpha.is_one() {
         true => source,
+        false if b.dtype(source) == DType::Bool => b.binary(Binary::And, source, scalar_like(c, b, &alpha, source)?)?,
         false => b.multiply(source, scalar_like(c, b, &alpha, source)?)?,
     };
     p.put(b, p.v, source, Combiner::Add)
