@@ -38,7 +38,9 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also long sweeps: ten minutes of damaged traces, ten thousand programs of views and training steps.
+test-all: test ## Also long sweeps: PyTorch's op database, damaged traces, programs of views, training steps.
+	@mkdir -p target
+	$(PYTHON) tests/python/sweep_device_ops.py target/device-ops.jsonl --again && rm target/device-ops.jsonl
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
