@@ -16,24 +16,24 @@ module @main {
     %9 = "stablehlo.divide"(%6, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %10 = "stablehlo.broadcast_in_dim"(%9) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
     %11 = "stablehlo.subtract"(%2, %10) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %12 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %13 = "stablehlo.reduce"(%11, %12) ({
+    %12 = "stablehlo.multiply"(%11, %11) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %13 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %14 = "stablehlo.reduce"(%12, %13) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
       %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
       "stablehlo.return"(%56) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
-    %14 = "stablehlo.divide"(%13, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %15 = "stablehlo.multiply"(%11, %11) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %15 = "stablehlo.divide"(%14, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %16 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %17 = "stablehlo.reduce"(%15, %16) ({
+    %17 = "stablehlo.reduce"(%11, %16) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
       %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
       "stablehlo.return"(%56) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
     %18 = "stablehlo.divide"(%17, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %19 = "stablehlo.add"(%9, %14) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %20 = "stablehlo.multiply"(%14, %14) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %21 = "stablehlo.subtract"(%18, %20) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %19 = "stablehlo.add"(%9, %18) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %20 = "stablehlo.multiply"(%18, %18) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %21 = "stablehlo.subtract"(%15, %20) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %22 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %23 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
     %24 = "stablehlo.maximum"(%21, %23) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

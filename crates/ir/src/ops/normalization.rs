@@ -133,8 +133,11 @@ pub(super) static OPS: &[OpDef] = &[
 pub(super) fn moments(b: &Builder, x: ValueId, dims: &[usize]) -> Result<(ValueId, ValueId)> {
     let first = mean(b, x, dims)?;
     let centred = b.subtract(x, back_over(b, first, x, dims)?)?;
-    let rest = mean(b, centred, dims)?;
     let square = mean(b, b.multiply(centred, centred)?, dims)?;
+    if b.shape(x).contains(&0) {
+        return Ok((first, square)); // NaN, which XLA's folding of `max` would lose
+    }
+    let rest = mean(b, centred, dims)?;
     Ok((b.add(first, rest)?, formula(b, [square, rest], |[square, rest]| (square - rest * rest).max(0.0))?))
 }
 
