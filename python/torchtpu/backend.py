@@ -27,7 +27,7 @@ from torch._guards import TracingContext
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
-from torchtpu import _native, _plugins
+from torchtpu import _native, _plugins, device
 from torchtpu._errors import Error, UnsupportedOp
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import UnsupportedValue, walk
@@ -384,8 +384,10 @@ def stats() -> dict[str, Any]:
     Returns:
         ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
         ``execute_seconds`` (what the plugin took for them) as floats, and ``fallbacks`` as
-        ``{op: {"file:line": times}}``, empty if nothing ran on the host.
+        ``{op: {"file:line": times}}``, of compiled graphs and of eager ops, empty if nothing ran on the host.
     """
     with _fallbacks_lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
+    for (op, line), times in device.fallbacks().items():
+        fallbacks.setdefault(op, {})[line] = times
     return {**_native.stats(), "fallbacks": fallbacks}

@@ -277,6 +277,20 @@ def test_training_leaks_nothing() -> None:
     assert later_pages - pages < 512  # two megabytes
 
 
+def test_ops_on_the_host_are_counted_by_line() -> None:
+    x = torch.eye(2, device="tpu")
+    before = host_calls("_linalg_svd")
+    with pytest.warns(UserWarning, match=r"_linalg_svd.* runs on the host.*test_device\.py"):
+        torch.linalg.svdvals(x)
+    assert host_calls("_linalg_svd") == before + 1
+
+
+def host_calls(op: str) -> int:
+    """How often overloads of `op` ran on the host for lines of this file."""
+    lines = [line for name, lines in torchtpu.stats()["fallbacks"].items() if op in name for line in lines.items()]
+    return sum(times for line, times in lines if "test_device.py" in line)
+
+
 def test_memory_goes_with_the_tensor() -> None:
     before = torch.tpu.memory_allocated()
     x = torch.ones(1 << 20, device="tpu")
