@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 1
+#define TORCHTPU_ABI 2
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -37,6 +37,12 @@ enum TpuTag {
   TPU_HOST = 13, // dtype << 8 | float << 16 | wrapped number << 17: a 0-d tensor on the host, the next of `scalars`
 };
 
+// How a thread runs its calls.
+enum TpuMode {
+  TPU_DEBUG = 1,      // wait for each
+  TPU_CHECK_NAN = 2,  // and refuse results that hold NaN
+};
+
 // Element types are numbered as c10::ScalarType.
 typedef struct {
   int32_t dtype; // -1: undefined
@@ -66,13 +72,30 @@ typedef struct {
   uint64_t location;
   int32_t device;
   int32_t has_expected; // 0: not asked yet, 1: given, 2: PyTorch cannot say
+  uint32_t mode; // of TpuMode
   const TpuResult* results; // out; valid until this thread's next call
   uint64_t num_results;
 } TpuCall;
 
+// What is counted of a device's memory.
+typedef struct {
+  uint64_t now;
+  uint64_t peak;
+  uint64_t allocated; // since the counts were last reset
+  uint64_t freed;
+} TpuGauge;
+
+typedef struct {
+  TpuGauge bytes;
+  TpuGauge values;
+  uint64_t total; // bytes the device has; 0 if the plugin does not say
+  uint64_t free;
+} TpuMemory;
+
 typedef struct {
   uint32_t abi;
   uint32_t size;
+  int32_t (*made)(void); // whether there are devices yet
   int32_t (*device_count)(void); // -1 on failure
   TpuCell (*cell_new)(int32_t device, uint64_t nbytes, void** address);
   void (*cell_drop)(TpuCell);
@@ -82,10 +105,13 @@ typedef struct {
   const char* (*op_name)(uint32_t op);
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
   int32_t (*dispatch)(TpuCall*);
-  int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size);
+  int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size, uint64_t location);
   int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size); // TPU_NEEDS_RESULTS: clone it first
   int32_t (*send)(TpuCell from, TpuCell to);
   int32_t (*synchronize)(int32_t device);
+  int32_t (*idle)(int32_t device); // whether all that was started has ended
+  int32_t (*memory)(int32_t device, TpuMemory*);
+  void (*reset_memory)(int32_t device, int32_t peak); // the peak, or else the counts since the last reset
   uint64_t (*locate)(const char* file, int32_t line, const char* function);
   const char* (*last_error)(int32_t* kind);
 } TpuCore;

@@ -8,14 +8,17 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <unordered_set>
@@ -401,6 +404,7 @@ int32_t attempt(const Op& op, Writer& writer, const Expectation* expectation, Tp
   call.num_scalars = writer.scalars.size();
   call.generator = writer.generator;
   call.location = python_location();
+  call.mode = mode();
   call.device = writer.device < 0 ? current_device() : writer.device;
   if (expectation != nullptr) {
     call.has_expected = expectation->known ? 1 : 2;
@@ -502,12 +506,65 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
 struct Kernel final : c10::OperatorKernel {
   explicit Kernel(std::unique_ptr<Op> op) : op_(std::move(op)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    if (run(*op_, *stack)) return;
-    const bool retry = op_->indexed && expand_masks(*stack, stack->size() - op_->arguments.size());
-    if (!retry || !run(*op_, *stack)) run_on_host(handle, stack);
+    const auto arguments = torch::jit::last(*stack, op_->arguments.size());
+    if (std::any_of(arguments.begin(), arguments.end(), holds_lazy)) return run_on_values(handle, *stack);
+    run_plain(handle, *stack);
   }
 
  private:
+  static constexpr c10::DispatchKeySet kLazyViews{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
+
+  void run_plain(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
+    if ((mode() & TPU_DEBUG) != 0) check_indices(handle, stack);
+    if (run(*op_, stack)) return;
+    const bool retry = op_->indexed && expand_masks(stack, stack.size() - op_->arguments.size());
+    if (!retry || !run(*op_, stack)) run_on_host(handle, &stack);
+  }
+
+  // PyTorch lets lazily conjugated and negated tensors through to kernels of ops like `mm`, which other devices can
+  // compute on them as they stand. Here they are computed first, and what was written to them is written back.
+  void run_on_values(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
+    const size_t first = stack.size() - op_->arguments.size();
+    std::vector<std::pair<at::Tensor, at::Tensor>> written;
+    for (size_t i = 0; i < op_->arguments.size(); ++i) {
+      auto& value = stack[first + i];
+      if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& t : value.toTensorList()) list.push_back(computed(t));
+        value = std::move(list);
+      } else if (value.isTensor() && is_lazy(value.toTensor())) {
+        const auto lazy = value.toTensor();
+        value = computed(lazy);
+        const bool writes = std::find(op_->written.begin(), op_->written.end(), i) != op_->written.end();
+        if (writes) written.emplace_back(lazy, value.toTensor());
+      }
+    }
+    run_plain(handle, stack);
+    for (const auto& [lazy, value] : written) {
+      lazy.copy_(value);
+      for (size_t i = first; i < stack.size(); ++i) {
+        if (stack[i].isTensor() && stack[i].toTensor().is_same(value)) stack[i] = lazy;
+      }
+    }
+  }
+
+  static bool is_lazy(const at::Tensor& t) {
+    return t.defined() && t.key_set().has_any(kLazyViews);
+  }
+
+  static bool holds_lazy(const c10::IValue& value) {
+    if (value.isTensor()) return is_lazy(value.toTensor());
+    if (!value.isTensorList()) return false;
+    const auto list = value.toListRef();
+    return std::any_of(list.begin(), list.end(), [](const c10::IValue& t) { return is_lazy(t.toTensor()); });
+  }
+
+  static at::Tensor computed(const at::Tensor& t) {
+    if (!is_lazy(t)) return t;
+    if (t.is_neg()) return at::neg(computed(t._neg_view()));
+    return at::_conj_physical(t.conj());
+  }
+
   std::unique_ptr<Op> op_;
 };
 

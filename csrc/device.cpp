@@ -8,6 +8,7 @@
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/GeneratorImpl.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -80,8 +81,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return device_count();
   }
-  bool queryStream(const c10::Stream&) const override {
-    return true;
+  bool queryStream(const c10::Stream& stream) const override {
+    return core().idle(stream.device_index()) != 0;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     check(core().synchronize(stream.device_index()));
@@ -90,16 +91,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     check(core().synchronize(index));
   }
 
-  // An event is a moment of the one stream; waiting for it is waiting for the stream.
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
+  // An event is a moment of the one stream; waiting for it is waiting for the stream. One that is there to take the time
+  // waits when it is recorded, so that what lies between two is the device's.
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+    if (flag == c10::EventFlag::BACKEND_DEFAULT) synchronizeStream(stream);
     if (*event == nullptr) *event = new Moment();
     auto* moment = static_cast<Moment*>(*event);
     moment->device = stream.device_index();
     moment->time = std::chrono::steady_clock::now();
   }
   void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override {
-    return true;
+  bool queryEvent(void* event) const override {
+    return event == nullptr || core().idle(static_cast<Moment*>(event)->device) != 0;
   }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) check(core().synchronize(static_cast<Moment*>(event)->device));
@@ -160,12 +163,53 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes) {
 
 namespace {
 
-struct Allocator final : c10::Allocator {
+using c10::CachingAllocator::StatType;
+
+void read(const TpuGauge& gauge, c10::CachingAllocator::StatArray& stats) {
+  auto& all = stats[static_cast<size_t>(StatType::AGGREGATE)];
+  all.current = static_cast<int64_t>(gauge.now);
+  all.peak = static_cast<int64_t>(gauge.peak);
+  all.allocated = static_cast<int64_t>(gauge.allocated);
+  all.freed = static_cast<int64_t>(gauge.freed);
+}
+
+struct Allocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t nbytes) override {
     return new_storage(current, nbytes);
   }
   void copy_data(void*, const void*, size_t) const override {
     TORCH_CHECK(false, "\"tpu\" storages have no memory to copy by address");
+  }
+  bool initialized() override {
+    return core().made() != 0;
+  }
+  void emptyCache(c10::MempoolId_t) override {}  // a tensor's memory goes with the tensor
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const auto memory = memory_of(device);
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    for (auto* bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
+      read(memory.bytes, *bytes);
+    }
+    for (auto* values : {&stats.allocation, &stats.active, &stats.segment}) read(memory.values, *values);
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    core().reset_memory(device, 0);
+  }
+  void resetPeakStats(c10::DeviceIndex device) override {
+    core().reset_memory(device, 1);
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    const auto memory = memory_of(device);
+    return {memory.free, memory.total};
+  }
+
+ private:
+  static TpuMemory memory_of(c10::DeviceIndex device) {
+    TpuMemory memory{};
+    check(core().memory(device, &memory));
+    return memory;
   }
 };
 

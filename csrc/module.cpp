@@ -24,6 +24,7 @@ void register_all() {
   register_kernels(aten, taken);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
   register_autocast();
+  register_profiler();
 }
 
 PyObject* load(PyObject*, PyObject* address) {
@@ -106,6 +107,22 @@ PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
   Py_RETURN_NONE;
 }
 
+PyObject* get_mode(PyObject*, PyObject*) {
+  return PyLong_FromLong(mode());
+}
+
+PyObject* choose_mode(PyObject*, PyObject* args) {
+  unsigned int value = 0;
+  int for_all = 0;
+  if (PyArg_ParseTuple(args, "Ip", &value, &for_all) == 0) return nullptr;
+  if (for_all != 0) {
+    set_default_mode(value);
+  } else {
+    set_mode(value);
+  }
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"load", load, METH_O, "Joins the shim to the core's table at this address; gives the address of its own."},
     {"current_device", get_current_device, METH_NOARGS, "The index of this thread's device."},
@@ -113,6 +130,8 @@ PyMethodDef methods[] = {
     {"default_generator", get_default_generator, METH_O, "The generator of a device."},
     {"seed_all", seed_all_devices, METH_O, "Seeds the generators of all devices."},
     {"wrap", wrap_storage, METH_VARARGS, "A tensor over a storage: its number, address, bytes, type and layout."},
+    {"mode", get_mode, METH_NOARGS, "How this thread runs calls: bits of TpuMode in csrc/abi.h."},
+    {"set_mode", choose_mode, METH_VARARGS, "Sets how this thread runs calls; or those threads that were told nothing."},
     {"set_fallback_handler", set_fallback_handler, METH_O, "What is called with the name of each op that runs on the host."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -34,11 +34,19 @@ c10::DataPtr adopt(TpuCell cell, void* address, c10::DeviceIndex device);
 TpuCell cell_of(const c10::StorageImpl& storage);
 void resize_storage(c10::StorageImpl* storage, size_t nbytes);
 
+// How this thread runs calls, of TpuMode. PyTorch carries it over to the threads that run its backward passes.
+uint32_t mode();
+void set_mode(uint32_t mode);
+void set_default_mode(uint32_t mode);
+// Fails as the CPU does if indices among the arguments are out of range: a device does not notice.
+void check_indices(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
 // Devices. The current one is per thread.
 c10::DeviceIndex device_count();
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex index);
 void register_device();
+void register_profiler();
 
 // Generators. `out` is seed and offset of the next draw.
 const at::Generator& default_generator(c10::DeviceIndex index);

@@ -123,7 +123,7 @@ void upload(const at::Tensor& source, const at::Tensor& target) {
   }
   const auto dense = source.to(target.scalar_type()).expand(target.sizes()).contiguous();
   const auto type = type_of(target);
-  check(core().upload(cell(target), &type, dense.const_data_ptr(), dense.nbytes()));
+  check(core().upload(cell(target), &type, dense.const_data_ptr(), dense.nbytes(), python_location()));
 }
 
 void download(const at::Tensor& source, const at::Tensor& target) {
@@ -151,16 +151,16 @@ void send(const at::Tensor& source, const at::Tensor& target) {
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool /*non_blocking*/) {
-  const auto source = self.resolve_conj().resolve_neg();
-  const auto expanded = source.sizes() == target.sizes() ? source : source.expand(target.sizes());
   if (target.is_conj()) {
-    copy_from(expanded.conj().resolve_conj(), target.conj(), false);
+    copy_from(self.conj(), target.conj(), false);
     return target;
   }
   if (target.is_neg()) {
-    copy_from(expanded.neg(), target._neg_view(), false);
+    copy_from(self._neg_view(), target._neg_view(), false);
     return target;
   }
+  const auto source = self.resolve_conj().resolve_neg();
+  const auto expanded = source.sizes() == target.sizes() ? source : source.expand(target.sizes());
   if (!source.device().is_privateuseone()) {
     TORCH_CHECK(source.device().is_cpu(), "cannot copy from ", source.device(), " to \"tpu\"; go through the CPU");
     upload(expanded, target);
@@ -252,6 +252,10 @@ void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>&
   add("empty_strided", &empty_strided);
   add("as_strided", &at::native::as_strided_tensorimpl);
   add("view", &at::native::view);
+  add("_conj", &at::native::_conj);
+  add("_neg_view", &at::native::_neg_view);
+  add("view_as_real", &at::native::view_as_real);
+  add("view_as_complex", &at::native::view_as_complex);
   add("_reshape_alias", &at::native::_reshape_alias);
   add("unfold", &at::native::unfold);
   add("resize_", &resize_);
@@ -271,6 +275,13 @@ void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>&
   add("masked_select", &select_masked);
   add("masked_select.out", &masked_select_out);
   taken.insert("aten::copy_.default");  // PyTorch's own, which ends in `_copy_from`
+  // They write to an argument that their schemas do not mark: PyTorch's fallbacks for lazy views would write to a copy.
+  for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    static std::vector<torch::Library> kept;
+    kept.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    kept.back().impl("_copy_from", torch::CppFunction::makeFallthrough());
+    kept.back().impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+  }
 }
 
 }  // namespace torchtpu

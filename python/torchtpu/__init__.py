@@ -16,7 +16,7 @@ from torchtpu._native import __version__
 if TYPE_CHECKING:
     from torchtpu._capture import Trace, capture, lower
     from torchtpu._plugins import set_plugin
-    from torchtpu.backend import stats
+    from torchtpu._stats import stats
     from torchtpu.device import eager_mode
 
 __all__ = [
@@ -39,7 +39,7 @@ _LATER = {
     "eager_mode": "torchtpu.device",
     "lower": "torchtpu._capture",
     "set_plugin": "torchtpu._plugins",
-    "stats": "torchtpu.backend",
+    "stats": "torchtpu._stats",
 }
 
 

@@ -11,10 +11,8 @@ import functools
 import logging
 import operator
 import os
-import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -27,8 +25,9 @@ from torch._guards import TracingContext
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
-from torchtpu import _native, _plugins, device
+from torchtpu import _native, _plugins
 from torchtpu._errors import Error, UnsupportedOp
+from torchtpu._stats import record_fallback
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import UnsupportedValue, walk
 
@@ -190,14 +189,20 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
     index = _device_index(gm)
     program.prepare(index or 0)
     run = program if index is None else _on_device(program, gm, index)
-    resolve = _lazy_inputs(gm)
+    lazy = _lazy_inputs(gm)
     constants = walked.constants
 
     def call(args: list[Any]) -> Sequence[Any]:
-        for i in resolve:
-            args[i] = args[i].resolve_conj().resolve_neg()
+        written = []
+        for i, mutated in lazy:
+            value = args[i].resolve_conj().resolve_neg()
+            if mutated:
+                written.append((args[i], value))
+            args[i] = value
         args.extend(constants)
         outputs = run(args)
+        for tensor, value in written:
+            tensor.copy_(value)
         args.clear()
         return outputs
 
@@ -221,6 +226,8 @@ def _on_device(program: _native.Program, gm: fx.GraphModule, index: int) -> Comp
 
     wrap = _build.load().wrap
     outputs = next(node for node in gm.graph.nodes if node.op == "output").args[0]
+    if isinstance(outputs, fx.Node):
+        outputs = [outputs]  # a part of a graph, cut around ops that run on the host
     values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in outputs]
     to_host = [i for i, v in enumerate(values) if isinstance(v, torch.Tensor) and v.device.type == "cpu"]
 
@@ -273,10 +280,20 @@ def draw_seed() -> int:
     return int(torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu"))
 
 
-def _lazy_inputs(gm: fx.GraphModule) -> list[int]:
-    """Inputs whose memory holds the conjugate or the negative of what they stand for. Dynamo guards on that."""
-    values = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
-    return [i for i, v in enumerate(values) if isinstance(v, torch.Tensor) and (v.is_conj() or v.is_neg())]
+def _lazy_inputs(gm: fx.GraphModule) -> list[tuple[int, bool]]:
+    """Inputs whose memory holds the conjugate or the negative of what they stand for, and whether they are written.
+
+    Dynamo guards on that.
+    """
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    lazy = [(i, n) for i, n in enumerate(inputs) if isinstance(v := n.meta.get("val"), torch.Tensor) and _is_lazy(v)]
+    return [
+        (i, any(user.target is torch.ops.aten.copy_.default and user.args[0] is n for user in n.users)) for i, n in lazy
+    ]
+
+
+def _is_lazy(value: torch.Tensor) -> bool:
+    return value.is_conj() or value.is_neg()
 
 
 # The host fallback.
@@ -344,10 +361,6 @@ class _OnHost(torch.nn.Module):
         return self.body(*args)
 
 
-_fallbacks: dict[str, Counter[str]] = {}
-_fallbacks_lock = threading.Lock()
-
-
 def _host_op(op: _native.Unsupported | UnsupportedOp) -> _HostOp:
     place = f"{op.file}:{op.line}" if op.file else "unknown place"
     reason = op.reason if isinstance(op, _native.Unsupported) else op.reason or "it has no lowering"
@@ -355,10 +368,7 @@ def _host_op(op: _native.Unsupported | UnsupportedOp) -> _HostOp:
 
 
 def _record_fallback(op: _HostOp) -> None:
-    with _fallbacks_lock:
-        counts = _fallbacks.setdefault(op.op, Counter())
-        counts[op.place] += 1
-        first = counts[op.place] == 1
+    first = record_fallback(op.op, op.place)
     log.debug("%s (%s) runs on the host: %s", op.op, op.place, op.reason)
     if first:
         warnings.warn(
@@ -376,18 +386,3 @@ def _unsupported_op(op: _native.Unsupported) -> UnsupportedOp:
     )
     error.op, error.file, error.line = op.op, op.file, op.line
     return error
-
-
-def stats() -> dict[str, Any]:
-    """Counts since the process started.
-
-    Returns:
-        ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
-        ``execute_seconds`` (what the plugin took for them) as floats, and ``fallbacks`` as
-        ``{op: {"file:line": times}}``, of compiled graphs and of eager ops, empty if nothing ran on the host.
-    """
-    with _fallbacks_lock:
-        fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
-    for (op, line), times in device.fallbacks().items():
-        fallbacks.setdefault(op, {})[line] = times
-    return {**_native.stats(), "fallbacks": fallbacks}

@@ -9,24 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Literal
 
 import torch
 
-from torchtpu import _native
+from torchtpu import _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
 Mode = Literal["debug", "strict"]
 _MODES = ("debug", "strict")
-_state = threading.Lock()
-_fallbacks: Counter[tuple[str, str]] = Counter()
-_mode: Mode = "strict"
+_DEBUG, _CHECK_NAN = 1, 2  # bits of TpuMode, csrc/abi.h
+# Asked for by torch.utils.checkpoint, which else does not keep the state of the generators.
+_initialized = True
 
 
 def register() -> None:
@@ -39,9 +37,14 @@ def register() -> None:
     shim.set_fallback_handler(_on_fallback)
     torch._register_device_module("tpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    mode = os.environ.get("TORCHTPU_EAGER_MODE")
-    if mode:
-        eager_mode(_checked(mode))
+    _prefer_bfloat16()
+    if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
+        shim.set_mode(_bits(mode, False), True)
+
+
+def _prefer_bfloat16() -> None:
+    """Makes bfloat16 what ``torch.autocast("tpu")`` computes in. PyTorch keeps that per thread."""
+    torch.set_autocast_dtype("tpu", torch.bfloat16)
 
 
 def _load_shim() -> Any:
@@ -54,35 +57,38 @@ def _load_shim() -> Any:
 
 
 class eager_mode(contextlib.ContextDecorator):
-    """Sets how eager ops on ``"tpu"`` run, for good or, as a context manager, for a while.
+    """Sets how eager ops on ``"tpu"`` run in this thread, for good or, as a context manager, for a while.
 
-    ``"debug"`` waits for each op, so an error is raised on the very line. ``"strict"`` returns at once and keeps order;
-    errors come at the next synchronisation and name the op and the line.
+    ``"debug"`` waits for each op, so an error is raised on the very line, with what went into the op; indices out of
+    range, which a device does not notice, are refused as on the CPU. ``"strict"`` returns at once and keeps order;
+    errors come at the next synchronisation and name the op and the line. A thread that was told nothing follows
+    ``TORCHTPU_EAGER_MODE``, else it is strict. Backward passes follow the thread that asked for them.
+
+    Args:
+        mode: ``"debug"`` or ``"strict"``.
+        check_nan: in debug mode, refuse results that hold NaN.
     """
 
-    def __init__(self, mode: str) -> None:
-        self._before = _mode
-        _set_mode(_checked(mode))
+    def __init__(self, mode: str, *, check_nan: bool = False) -> None:
+        self._bits = _bits(mode, check_nan)
+        self._before = _shim().mode()
+        _shim().set_mode(self._bits, False)
 
     def __enter__(self) -> None:
-        pass
+        _shim().set_mode(self._bits, False)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _set_mode(self._before)
+        _shim().set_mode(self._before, False)
 
 
-def _checked(mode: str) -> Mode:
+def _bits(mode: str, check_nan: bool) -> int:
     if mode not in _MODES:
         raise Error(f"there is no eager mode {mode!r}; the modes are {', '.join(map(repr, _MODES))}")
-    return mode  # type: ignore[return-value]
-
-
-def _set_mode(mode: Mode) -> None:
-    global _mode
-    _mode = mode
-    _native.device_set_debug(mode == "debug")
+    if check_nan and mode != "debug":
+        raise Error("check_nan waits for each op: it goes with mode 'debug'")
+    return (_DEBUG if mode == "debug" else 0) | (_CHECK_NAN if check_nan else 0)
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------
@@ -109,10 +115,7 @@ def init() -> None:
 
 
 def _is_in_bad_fork() -> bool:
-    return os.getpid() != _pid
-
-
-_pid = os.getpid()
+    return _native.device_forked()
 
 
 def device_count() -> int:
@@ -206,6 +209,11 @@ def can_device_access_peer(device: int, peer: int) -> bool:
     return device != peer
 
 
+def is_current_stream_capturing() -> bool:
+    """Nothing is ever captured: there are no graphs of the device's own."""
+    return False
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Every TPU computes in bfloat16."""
     return True
@@ -218,6 +226,7 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 # --- streams and events -----------------------------------------------------------------------------------------------
 
+# Made without a device, they are the current accelerator's: ours.
 Stream = torch.Stream
 Event = torch.Event
 
@@ -317,14 +326,19 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
+def memory_stats(device: torch.device | str | int | None = None) -> dict[str, int]:
+    """Bytes and counts, under the names of ``torch.cuda.memory_stats``."""
+    return dict(torch.accelerator.memory_stats(_index(device)))
+
+
 def memory_allocated(device: torch.device | str | int | None = None) -> int:
     """Bytes that live tensors hold on a device."""
-    return _native.device_memory(_index(device))[0]
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
 
 
 def max_memory_allocated(device: torch.device | str | int | None = None) -> int:
     """The most bytes that tensors have held since :func:`reset_peak_memory_stats`."""
-    return _native.device_memory(_index(device))[1]
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
 
 
 def memory_reserved(device: torch.device | str | int | None = None) -> int:
@@ -337,21 +351,30 @@ def max_memory_reserved(device: torch.device | str | int | None = None) -> int:
     return max_memory_allocated(device)
 
 
-def memory_stats(device: torch.device | str | int | None = None) -> dict[str, int]:
-    """Bytes and counts, under the names of ``torch.cuda.memory_stats``."""
-    now, peak, count = _native.device_memory(_index(device))
-    return {
-        "allocated_bytes.all.current": now,
-        "allocated_bytes.all.peak": peak,
-        "reserved_bytes.all.current": now,
-        "reserved_bytes.all.peak": peak,
-        "allocation.all.allocated": count,
-    }
-
-
 def reset_peak_memory_stats(device: torch.device | str | int | None = None) -> None:
     """Forgets the most memory that a device has used."""
-    _native.device_reset_peak(_index(device))
+    torch.accelerator.reset_peak_memory_stats(_index(device))
+
+
+def reset_max_memory_allocated(device: torch.device | str | int | None = None) -> None:
+    """As :func:`reset_peak_memory_stats`."""
+    reset_peak_memory_stats(device)
+
+
+def reset_accumulated_memory_stats(device: torch.device | str | int | None = None) -> None:
+    """Forgets how much was allocated and freed so far."""
+    torch.accelerator.reset_accumulated_memory_stats(_index(device))
+
+
+def memory_summary(device: torch.device | str | int | None = None, abbreviated: bool = False) -> str:
+    """:func:`memory_stats` as a table for people."""
+    stats = memory_stats(device)
+    columns = ("current", "peak", "allocated", "freed")
+    rows: list[tuple[str, list[str]]] = [("", list(columns))]
+    for title, name in (("bytes", "allocated_bytes"), ("tensors", "allocation")):
+        rows.append((title, [f"{stats.get(f'{name}.all.{column}', 0):,}" for column in columns]))
+    lines = (f"{title:<8}" + "".join(f"{cell:>20}" for cell in cells) for title, cells in rows)
+    return "\n".join([f"Memory of tpu:{_index(device)} ({get_device_name(device)})", *lines])
 
 
 def mem_get_info(device: torch.device | str | int | None = None) -> tuple[int, int]:
@@ -368,19 +391,16 @@ def empty_cache() -> None:
 
 
 def fallbacks() -> dict[tuple[str, str], int]:
-    """How often each op ran on the host, by op and the Python line."""
-    with _state:
-        return dict(_fallbacks)
+    """How often each op ran on the host, by op and the Python line; part of :func:`torchtpu.stats`."""
+    counts: dict[str, dict[str, int]] = _stats.stats()["fallbacks"]
+    return {(op, line): times for op, lines in counts.items() for line, times in lines.items()}
 
 
 def _on_fallback(op: str) -> None:
     place = _caller()
     if os.environ.get("TORCHTPU_FALLBACK") == "error":
         raise UnsupportedOp(f'{op} has no lowering for "tpu", and TORCHTPU_FALLBACK=error forbids the host ({place})')
-    with _state:
-        _fallbacks[op, place] += 1
-        first = _fallbacks[op, place] == 1
-    if first:
+    if _stats.record_fallback(op, place):
         warnings.warn(f'{op} runs on the host: it has no lowering for "tpu" (at {place})', stacklevel=2)
 
 
@@ -401,3 +421,26 @@ def _shim() -> Any:
     from torchtpu import _build
 
     return _build.load()
+
+
+# --- mixed precision --------------------------------------------------------------------------------------------------
+
+
+class _Autocast(torch.autocast):
+    """``torch.autocast("tpu")``, as ``torch.tpu.amp.autocast``."""
+
+    def __init__(
+        self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool | None = None
+    ) -> None:
+        super().__init__("tpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+class _GradScaler(torch.amp.GradScaler):
+    """``torch.amp.GradScaler("tpu")``, as ``torch.tpu.amp.GradScaler``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__("tpu", **kwargs)
+
+
+amp = ModuleType("torch.tpu.amp", "Automatic mixed precision, as in torch.cuda.amp.")
+vars(amp).update(autocast=_Autocast, GradScaler=_GradScaler)

@@ -1,16 +1,18 @@
 //! The C border to the shim; csrc/abi.h holds the other half and says what everything means.
 
-use crate::core::{Core, Expected, Made, Outcome, Request};
+use crate::cells::Gauge;
+use crate::core::{Core, Expected, Made, Mode, Outcome, Request};
 use crate::error::{Error, Kind, Result};
 use crate::words;
 use ir::alias::Layout;
 use ir::eager::CellType;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -28,11 +30,34 @@ pub fn provide(make: fn() -> Result<Arc<Core>>) {
 /// When there is no plugin, or it has no devices.
 pub fn core() -> Result<&'static Arc<Core>> {
     if let Some(core) = CORE.get() {
-        return Ok(core);
+        return if forked() { Err(Error::new(FORK)) } else { Ok(core) };
     }
     let make = MAKE.get().ok_or_else(|| Error::internal("nobody said how to make a device"))?;
     let core = make()?;
-    Ok(CORE.get_or_init(|| core))
+    Ok(CORE.get_or_init(|| {
+        note_forks();
+        core
+    }))
+}
+
+const FORK: &str = "Cannot re-initialize \"tpu\" in a forked subprocess: its devices stay with the process that first used \
+                    them. To use \"tpu\" with multiprocessing, use the 'spawn' start method";
+
+/// Whether this process is a fork of the one whose devices these are: the plugin's threads are not here.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the devices belong to another process, of which this one is a fork.
+pub fn forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+#[allow(unsafe_code)]
+fn note_forks() {
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: the handler only stores a flag. Without it, which happens when memory is gone, forks are not noticed.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// The core, if it was made.
@@ -74,6 +99,7 @@ pub struct Call {
     location: u64,
     device: i32,
     has_expected: i32,
+    mode: u32,
     results: *const Fresh,
     num_results: u64,
 }
@@ -86,11 +112,21 @@ pub struct Shim {
     next_seed: extern "C" fn(i32, *mut c_void, *mut u64),
 }
 
+/// `TpuMemory`.
+#[repr(C)]
+pub struct Memory {
+    bytes: Gauge,
+    values: Gauge,
+    total: u64,
+    free: u64,
+}
+
 /// `TpuCore`.
 #[repr(C)]
 pub struct Table {
     abi: u32,
     size: u32,
+    made: extern "C" fn() -> i32,
     device_count: extern "C" fn() -> i32,
     cell_new: extern "C" fn(i32, u64, *mut *mut c_void) -> u64,
     cell_drop: extern "C" fn(u64),
@@ -100,10 +136,13 @@ pub struct Table {
     op_name: extern "C" fn(u32) -> *const c_char,
     op_bind: extern "C" fn(u32, *const *const c_char, u64) -> i32,
     dispatch: extern "C" fn(*mut Call) -> i32,
-    upload: extern "C" fn(u64, *const TensorType, *const c_void, u64) -> i32,
+    upload: extern "C" fn(u64, *const TensorType, *const c_void, u64, u64) -> i32,
     download: extern "C" fn(u64, *const TensorType, *mut c_void, u64) -> i32,
     send: extern "C" fn(u64, u64) -> i32,
     synchronize: extern "C" fn(i32) -> i32,
+    idle: extern "C" fn(i32) -> i32,
+    memory: extern "C" fn(i32, *mut Memory) -> i32,
+    reset_memory: extern "C" fn(i32, i32),
     locate: extern "C" fn(*const c_char, i32, *const c_char) -> u64,
     last_error: extern "C" fn(*mut i32) -> *const c_char,
 }
@@ -112,6 +151,7 @@ pub struct Table {
 pub static TABLE: Table = Table {
     abi: ABI,
     size: size_of::<Table>() as u32,
+    made,
     device_count,
     cell_new,
     cell_drop,
@@ -125,6 +165,9 @@ pub static TABLE: Table = Table {
     download,
     send,
     synchronize,
+    idle,
+    memory,
+    reset_memory,
     locate,
     last_error,
 };
@@ -183,6 +226,10 @@ pub fn seeds(device: usize, generator: usize) -> [u64; 2] {
     seed
 }
 
+extern "C" fn made() -> i32 {
+    i32::from(CORE.get().is_some() && !forked())
+}
+
 extern "C" fn device_count() -> i32 {
     guard(-1, || Ok(core()?.device_count() as i32))
 }
@@ -198,6 +245,9 @@ extern "C" fn cell_new(device: i32, nbytes: u64, address: *mut *mut c_void) -> u
 }
 
 extern "C" fn cell_drop(cell: u64) {
+    if forked() {
+        return; // the value is the other process's
+    }
     guard((), || {
         core()?.cell_drop(cell);
         Ok(())
@@ -299,6 +349,7 @@ unsafe fn request<'a>(call: &Call) -> Result<Request<'a>> {
             generator: call.generator as usize,
             device: index(call.device)?,
             location: call.location,
+            mode: Mode { debug: call.mode & 1 != 0, check_nan: call.mode & 2 != 0 },
             expected,
         })
     }
@@ -333,12 +384,12 @@ fn describe(made: &Made) -> Fresh {
 }
 
 #[allow(unsafe_code)]
-extern "C" fn upload(cell: u64, ty: *const TensorType, bytes: *const c_void, size: u64) -> i32 {
+extern "C" fn upload(cell: u64, ty: *const TensorType, bytes: *const c_void, size: u64, location: u64) -> i32 {
     guard(FAILED, || {
         // SAFETY: the shim passes a type and so many bytes.
         let (ty, bytes) = unsafe { (&*ty, slice(bytes.cast::<u8>(), size)) };
         let ty = cell_type(ty)?.ok_or_else(|| Error::internal("an upload of an undefined tensor"))?;
-        core()?.upload(cell, ty, bytes, 0)?;
+        core()?.upload(cell, ty, bytes, location)?;
         Ok(OK)
     })
 }
@@ -362,9 +413,31 @@ extern "C" fn send(from: u64, to: u64) -> i32 {
 
 extern "C" fn synchronize(device: i32) -> i32 {
     guard(FAILED, || match core_if_made() {
-        Some(core) => core.synchronize(index(device)?).map(|()| OK),
+        Some(_) => core()?.synchronize(index(device)?).map(|()| OK),
         None => Ok(OK),
     })
+}
+
+extern "C" fn idle(device: i32) -> i32 {
+    guard(1, || Ok(i32::from(core_if_made().is_none_or(|core| forked() || core.idle(device.max(0) as usize)))))
+}
+
+#[allow(unsafe_code)]
+extern "C" fn memory(device: i32, out: *mut Memory) -> i32 {
+    guard(FAILED, || {
+        let (core, device) = (core()?, index(device)?);
+        let ((bytes, values), (total, free)) = (core.memory(device), core.capacity(device)?);
+        // SAFETY: the shim passes a place for it.
+        unsafe { *out = Memory { bytes, values, total, free } };
+        Ok(OK)
+    })
+}
+
+extern "C" fn reset_memory(device: i32, peak: i32) {
+    guard((), || {
+        core()?.reset_memory(index(device)?, peak != 0);
+        Ok(())
+    });
 }
 
 #[allow(unsafe_code)]

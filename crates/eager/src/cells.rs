@@ -1,6 +1,6 @@
 //! Storages, their values, and what is known of them.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::space::Space;
 use ir::eager::CellType;
 use runtime::Buffer;
@@ -40,28 +40,60 @@ pub(crate) struct Held {
 /// Bytes in use on one device.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    now: AtomicU64,
-    peak: AtomicU64,
-    allocations: AtomicU64,
+    pub(crate) bytes: Meter,
+    pub(crate) values: Meter,
 }
 
-impl Ledger {
-    fn add(&self, bytes: u64) {
-        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+/// Something that comes and goes.
+#[derive(Default)]
+pub(crate) struct Meter {
+    now: AtomicU64,
+    peak: AtomicU64,
+    allocated: AtomicU64,
+    freed: AtomicU64,
+}
+
+/// A reading of a meter: how much there is, the most there was, and what came and went since the last reset.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Gauge {
+    /// In use.
+    pub now: u64,
+    /// The most since the peak was reset.
+    pub peak: u64,
+    /// What came since the counts were reset.
+    pub allocated: u64,
+    /// What went since then.
+    pub freed: u64,
+}
+
+impl Meter {
+    fn add(&self, amount: u64) {
+        let now = self.now.fetch_add(amount, Ordering::Relaxed) + amount;
         self.peak.fetch_max(now, Ordering::Relaxed);
-        self.allocations.fetch_add(1, Ordering::Relaxed);
+        self.allocated.fetch_add(amount, Ordering::Relaxed);
     }
-    pub(crate) fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+    fn remove(&self, amount: u64) {
+        self.now.fetch_sub(amount, Ordering::Relaxed);
+        self.freed.fetch_add(amount, Ordering::Relaxed);
     }
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
+    pub(crate) fn read(&self) -> Gauge {
+        let read = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        Gauge {
+            now: read(&self.now),
+            peak: read(&self.peak),
+            allocated: read(&self.allocated),
+            freed: read(&self.freed),
+        }
     }
-    pub(crate) fn allocations(&self) -> u64 {
-        self.allocations.load(Ordering::Relaxed)
-    }
-    pub(crate) fn reset_peak(&self) {
-        self.peak.store(self.now(), Ordering::Relaxed);
+    /// Forgets the peak, or else the counts.
+    pub(crate) fn reset(&self, peak: bool) {
+        if peak {
+            self.peak.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
+        } else {
+            self.allocated.store(0, Ordering::Relaxed);
+            self.freed.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -69,7 +101,8 @@ impl Held {
     pub(crate) fn new(buffer: Buffer, ledger: &Arc<Ledger>) -> Arc<Held> {
         let ty = buffer.tensor_type();
         let bytes = ty.host_size_in_bytes().unwrap_or(0) as u64;
-        ledger.add(bytes);
+        ledger.bytes.add(bytes);
+        ledger.values.add(1);
         Arc::new(Held { buffer, bytes, ledger: ledger.clone() })
     }
     pub(crate) fn buffer(&self) -> &Buffer {
@@ -79,7 +112,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.ledger.now.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.ledger.bytes.remove(self.bytes);
+        self.ledger.values.remove(1);
     }
 }
 
@@ -173,5 +207,6 @@ fn gone() -> Error {
 }
 
 fn no_addresses(nbytes: u64) -> Error {
-    Error::new(format!("there are no addresses left for a storage of {nbytes} bytes"))
+    let message = format!("Tried to allocate {nbytes} bytes on \"tpu\", more than there are addresses for");
+    Error { kind: Kind::OutOfMemory, message }
 }

@@ -1,7 +1,7 @@
 //! Compiled programs on the device's tensors: no copy to the host, mutated storages handed over, results as storages.
 
 use crate::cells::{Held, Origin};
-use crate::core::{Core, Expected, Made, Outcome, PROGRAM, Request};
+use crate::core::{Core, Expected, Made, Mode, Outcome, PROGRAM, Request};
 use crate::error::{Error, Result};
 use crate::registry;
 use crate::words;
@@ -257,6 +257,7 @@ impl Core {
             generator: 0,
             device,
             location: 0,
+            mode: Mode::default(),
             expected: Some(Expected::Unknown),
         };
         match self.dispatch(&request)? {

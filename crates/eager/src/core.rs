@@ -1,7 +1,8 @@
 //! The device as one object: storages, plans, what is under way.
 
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
-use crate::cells::{Cells, Held, Ledger, Operand, Origin, TypeId};
+use crate::cells::{Cells, Gauge, Held, Ledger, Operand, Origin, TypeId};
+use crate::debug;
 use crate::error::{Error, Result};
 use crate::plan::{New, Plan, Source, Value};
 use crate::registry::{self, Op};
@@ -15,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hasher;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Executions under way beyond which a call waits for the oldest.
@@ -48,8 +49,19 @@ pub struct Request<'a> {
     pub device: usize,
     /// The user's line, as [`Core::locate`] numbers it.
     pub location: u64,
+    /// How the calling thread wants it run.
+    pub mode: Mode,
     /// What PyTorch says of the results; `None` if it was not asked yet.
     pub expected: Option<Expected>,
+}
+
+/// How calls run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mode {
+    /// Each call waits for its execution, so that errors come at their line.
+    pub debug: bool,
+    /// Results that hold NaN are errors.
+    pub check_nan: bool,
 }
 
 /// What PyTorch's meta kernel says.
@@ -87,15 +99,13 @@ pub struct Stats {
     pub traced: u64,
 }
 
-/// A device's memory, in bytes.
+/// Counters of an op at a line.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Memory {
-    /// In use.
-    pub allocated: u64,
-    /// The most since the last reset.
-    pub peak: u64,
-    /// Values made since the start.
-    pub allocations: u64,
+pub struct OpStats {
+    /// Calls that ran.
+    pub calls: u64,
+    /// Calls not seen before.
+    pub traced: u64,
 }
 
 /// All devices of a session.
@@ -104,7 +114,6 @@ pub struct Core {
     devices: Vec<Device>,
     ledgers: Vec<Arc<Ledger>>,
     state: Mutex<State>,
-    debug: AtomicBool,
     seeds: OnceLock<SeedSource>,
     counters: Counters,
 }
@@ -125,6 +134,7 @@ pub(crate) struct State {
     failures: Vec<Option<Error>>,
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
+    counts: FxHashMap<(u32, u64), OpStats>,
 }
 
 impl Core {
@@ -144,13 +154,13 @@ impl Core {
             failures: vec![None; count],
             places: vec![],
             place_ids: FxHashMap::default(),
+            counts: FxHashMap::default(),
         };
         Ok(Core {
             ledgers: devices.iter().map(|_| Arc::default()).collect(),
             session,
             devices,
             state: Mutex::new(state),
-            debug: AtomicBool::new(false),
             seeds: OnceLock::new(),
             counters: Counters::default(),
         })
@@ -164,10 +174,6 @@ impl Core {
     pub fn device_count(&self) -> usize {
         self.devices.len()
     }
-    /// Whether each call waits for its execution, so that errors come at their line.
-    pub fn set_debug(&self, debug: bool) {
-        self.debug.store(debug, Ordering::Relaxed);
-    }
     /// Where random seeds come from.
     pub fn set_seeds(&self, source: SeedSource) {
         let _ = self.seeds.set(source);
@@ -178,16 +184,37 @@ impl Core {
         let c = &self.counters;
         Stats { executions: read(&c.executions), shared: read(&c.shared), traced: read(&c.traced) }
     }
-    /// Memory of a device.
-    pub fn memory(&self, device: usize) -> Memory {
-        let Some(ledger) = self.ledgers.get(device) else { return Memory::default() };
-        Memory { allocated: ledger.now(), peak: ledger.peak(), allocations: ledger.allocations() }
+    /// What each op did so far at each line, as `file:line`.
+    pub fn stats_by_op(&self) -> Vec<(&'static str, String, OpStats)> {
+        let state = self.lock();
+        let place = |&(op, location): &(u32, u64)| (op_name(op), state.line(location));
+        state.counts.iter().map(|(key, &counts)| (place(key).0, place(key).1, counts)).collect()
     }
-    /// Forgets the most memory that a device has used.
-    pub fn reset_peak(&self, device: usize) {
+    /// The bytes and the number of values on a device.
+    pub fn memory(&self, device: usize) -> (Gauge, Gauge) {
+        self.ledgers.get(device).map(|l| (l.bytes.read(), l.values.read())).unwrap_or_default()
+    }
+    /// Forgets the most memory that a device has used, or else what came and went.
+    pub fn reset_memory(&self, device: usize, peak: bool) {
         if let Some(ledger) = self.ledgers.get(device) {
-            ledger.reset_peak();
+            ledger.bytes.reset(peak);
+            ledger.values.reset(peak);
         }
+    }
+    /// The bytes that a device has and those that are free; zeros where the plugin does not say.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    pub fn capacity(&self, device: usize) -> Result<(u64, u64)> {
+        let stats = self.device(device)?.memory_stats().ok();
+        let total = stats.as_ref().and_then(|s| s.bytes_limit).unwrap_or(0).max(0) as u64;
+        let used = stats.map_or(0, |s| s.bytes_in_use).max(0) as u64;
+        Ok((total, total.saturating_sub(used)))
+    }
+    /// Whether all that was started on a device has ended.
+    pub fn idle(&self, device: usize) -> bool {
+        let ended = |(event, _): &(Event, Origin)| event.is_ready().unwrap_or(true);
+        self.lock().pending.get(device).is_none_or(|p| p.iter().rev().all(ended))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -234,7 +261,9 @@ impl Core {
                 return Ok(Outcome::NeedsResults);
             }
             if let Some(plan) = self.build(request, types, &seen, loc)? {
-                self.lock().plans.entry(hash).or_default().push(Arc::new(plan));
+                let mut state = self.lock();
+                state.counts.entry((request.words[0] as u32, request.location)).or_default().traced += 1;
+                state.plans.entry(hash).or_default().push(Arc::new(plan));
             }
         }
         Err(Error::internal("a call's storages do not come to rest"))
@@ -310,6 +339,7 @@ impl Core {
         let inputs = self.inputs(&mut state, plan, request)?;
         let mut outputs: SmallVec<[Arc<Held>; 4]> = SmallVec::new();
         let mut failed = None;
+        state.counts.entry((origin.op, origin.location)).or_default().calls += 1;
         if let Some(executable) = &plan.executable {
             self.counters.executions.fetch_add(1, Ordering::Relaxed);
             let lent = state.lend(plan, request.cells, &inputs)?;
@@ -319,7 +349,7 @@ impl Core {
                 Ok(run) => {
                     let ledger = self.ledger(request.device);
                     outputs.extend(run.outputs.into_iter().map(|b| Held::new(b, ledger)));
-                    if self.debug.load(Ordering::Relaxed) {
+                    if request.mode.debug {
                         failed = run.done.wait().err();
                     } else {
                         state.start(request.device, run.done, origin);
@@ -334,7 +364,10 @@ impl Core {
             self.counters.shared.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(error) = failed {
-            return Err(self.explain(&state, error.into(), origin));
+            return Err(self.explain(&state, debug::with_inputs(error.into(), &inputs), origin));
+        }
+        if request.mode.check_nan {
+            debug::refuse_nan(&inputs, &outputs).map_err(|e| self.explain(&state, e, origin))?;
         }
         let value = |from: Value| match from {
             Value::Output(i) => outputs.get(i).cloned(),
@@ -416,13 +449,7 @@ impl Core {
 
     /// `error` with the op and the line, and with who holds memory if it has run out.
     pub(crate) fn explain(&self, state: &State, error: Error, origin: Origin) -> Error {
-        let loc = state.place(origin.location);
-        let place = if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) };
-        let mut error = error.during(op_name(origin.op), &place);
-        if error.kind == crate::Kind::OutOfMemory {
-            error.message.push_str(&state.holders());
-        }
-        error
+        state.with_holders(error.during(op_name(origin.op), &state.line(origin.location)))
     }
 
     /// Waits for all that was started on `device`.
@@ -505,11 +532,24 @@ impl State {
             }
             let Some((event, origin)) = self.pending[device].pop_front() else { return };
             if let Err(error) = event.wait() {
-                let loc = self.place(origin.location);
-                let error = Error::from(error).during(op_name(origin.op), &format!("{}:{}", loc.file, loc.line));
+                let error = Error::from(error).during(op_name(origin.op), &self.line(origin.location));
                 self.failures[device].get_or_insert(error);
             }
         }
+    }
+
+    /// `file:line`, or nothing where it is not known.
+    fn line(&self, location: u64) -> String {
+        let loc = self.place(location);
+        if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) }
+    }
+
+    /// `error` with who holds memory, if that has run out.
+    pub(crate) fn with_holders(&self, mut error: Error) -> Error {
+        if error.kind == crate::Kind::OutOfMemory {
+            error.message.push_str(&self.holders());
+        }
+        error
     }
 
     /// The largest values and the lines that made them.
@@ -523,8 +563,7 @@ impl State {
         lines.sort_by_key(|&(key, (bytes, _))| (std::cmp::Reverse(bytes), key));
         let mut text = String::from("\nThe largest holders of device memory:");
         for ((location, op), (bytes, count)) in lines.into_iter().take(5) {
-            let loc = self.place(location);
-            let place = if loc.line == 0 { "?".to_owned() } else { format!("{}:{}", loc.file, loc.line) };
+            let place = Some(self.line(location)).filter(|p| !p.is_empty()).unwrap_or_else(|| "?".to_owned());
             text.push_str(&format!("\n  {:>12} bytes in {count} tensors, {} at {place}", bytes, op_name(op)));
         }
         text

@@ -14,6 +14,7 @@ mod build;
 mod cells;
 mod compiled;
 mod core;
+mod debug;
 mod error;
 mod plan;
 mod registry;
@@ -21,6 +22,7 @@ mod space;
 mod transfer;
 mod words;
 
+pub use crate::cells::Gauge;
 pub use crate::compiled::{Operand, Produced};
-pub use crate::core::{Core, Expected, Made, Memory, Outcome, Request, SeedSource, Stats};
+pub use crate::core::{Core, Expected, Made, Mode, OpStats, Outcome, Request, SeedSource, Stats};
 pub use error::{Error, Kind, Result};

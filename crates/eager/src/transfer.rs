@@ -15,7 +15,8 @@ impl Core {
     /// When there is no such device or no address left.
     pub fn cell_new(&self, device: usize, nbytes: u64) -> Result<(u64, usize)> {
         self.device(device)?;
-        self.lock().cells.add(device, nbytes)
+        let mut state = self.lock();
+        state.cells.add(device, nbytes).map_err(|e| state.with_holders(e))
     }
 
     /// Ends a storage.
@@ -29,7 +30,8 @@ impl Core {
     /// # Errors
     /// When there is no address left.
     pub fn cell_resize(&self, cell: u64, nbytes: u64) -> Result<usize> {
-        self.lock().cells.resize(cell, nbytes)
+        let mut state = self.lock();
+        state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e))
     }
 
     /// The storage whose range holds `address`.

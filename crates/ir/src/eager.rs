@@ -251,7 +251,8 @@ impl<'a> Tracing<'a> {
     /// Puts a new tensor out, as PyTorch would lay it out.
     fn result(&self, value: ValueId, want: Option<&CellType>) -> Result<CellType> {
         let ty = self.b.ty(value)?;
-        let Some(want) = want else {
+        // What a kernel leaves out as the CPU's does, statistics that nobody needs, some meta kernels still describe.
+        let Some(want) = want.filter(|_| ty.shape[..] != [0]) else {
             self.b.output("result", OutputKind::User, value);
             return Ok(CellType { dtype: ty.dtype, layout: Layout::contiguous(ty.shape) });
         };

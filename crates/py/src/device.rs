@@ -58,29 +58,14 @@ fn device_count(py: Python<'_>) -> PyResult<usize> {
 /// Waits for all that was started on a device.
 #[pyfunction]
 fn device_synchronize(py: Python<'_>, index: usize) -> PyResult<()> {
-    py.detach(|| abi::core_if_made().map_or(Ok(()), |core| core.synchronize(index)).map_err(raise))
+    let wait = || abi::core_if_made().map_or(Ok(()), |_| abi::core()?.synchronize(index));
+    py.detach(wait).map_err(raise)
 }
 
-/// Whether each op waits for its execution.
+/// Whether the devices belong to another process, of which this one is a fork.
 #[pyfunction]
-fn device_set_debug(debug: bool) -> PyResult<()> {
-    core()?.set_debug(debug);
-    Ok(())
-}
-
-/// Bytes in use on a device and the most there were, and the number of values made.
-#[pyfunction]
-fn device_memory(index: usize) -> (u64, u64, u64) {
-    let memory = abi::core_if_made().map(|core| core.memory(index)).unwrap_or_default();
-    (memory.allocated, memory.peak, memory.allocations)
-}
-
-/// Forgets the most memory that a device has used.
-#[pyfunction]
-fn device_reset_peak(index: usize) {
-    if let Some(core) = abi::core_if_made() {
-        core.reset_peak(index);
-    }
+fn device_forked() -> bool {
+    abi::forked()
 }
 
 /// A device as the plugin describes it: its kind, and the bytes of memory it has and has free (0 if it does not say).
@@ -89,17 +74,18 @@ fn device_properties(index: usize) -> PyResult<(String, u64, u64)> {
     let devices = core()?.session().client().devices();
     let device =
         devices.get(index).ok_or_else(|| PyRuntimeError::new_err(format!("there is no device tpu:{index}")))?;
-    let stats = device.memory_stats().ok();
-    let total = stats.as_ref().and_then(|s| s.bytes_limit).unwrap_or(0).max(0) as u64;
-    let used = stats.map_or(0, |s| s.bytes_in_use).max(0) as u64;
-    Ok((device.kind().to_owned(), total, total.saturating_sub(used)))
+    let (total, free) = core()?.capacity(index).map_err(raise)?;
+    Ok((device.kind().to_owned(), total, free))
 }
 
-/// Counters of the device.
+/// Counters of the device, and `(op, "file:line", calls, traced)` for each op and line.
 #[pyfunction]
 fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let stats = abi::core_if_made().map(|core| core.stats()).unwrap_or_default();
+    let core = abi::core_if_made().filter(|_| !abi::forked());
+    let (stats, ops) = py.detach(|| core.map(|core| (core.stats(), core.stats_by_op())).unwrap_or_default());
     let counts = PyDict::new(py);
+    let ops = ops.into_iter().map(|(op, line, counts)| (op, line, counts.calls, counts.traced));
+    counts.set_item("by_op", ops.collect::<Vec<_>>())?;
     counts.set_item("executions", stats.executions)?;
     counts.set_item("shared", stats.shared)?;
     counts.set_item("traced", stats.traced)?;
@@ -111,9 +97,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(device_join, m)?)?;
     m.add_function(wrap_pyfunction!(device_count, m)?)?;
     m.add_function(wrap_pyfunction!(device_synchronize, m)?)?;
-    m.add_function(wrap_pyfunction!(device_set_debug, m)?)?;
-    m.add_function(wrap_pyfunction!(device_memory, m)?)?;
-    m.add_function(wrap_pyfunction!(device_reset_peak, m)?)?;
+    m.add_function(wrap_pyfunction!(device_forked, m)?)?;
     m.add_function(wrap_pyfunction!(device_properties, m)?)?;
     m.add_function(wrap_pyfunction!(device_stats, m)?)
 }

@@ -66,6 +66,19 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[err("f32[2,4], none, f32[2,4], f32[2,4], f32[2,15], true", "the workspace")],
     ),
+    OpDef::new(
+        "aten::_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None) -> (Tensor, Tensor)",
+        fused_gru,
+        // PyTorch has no CPU kernel to compare with.
+        &[err("f32[2,11], f32[2,12], f32[2,4]", "differ in shape")],
+    )
+    .variants(&["_thnn_fused_gru_cell.out"]),
+    OpDef::new(
+        "aten::_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        fused_gru_backward,
+        &[err("f32[2,4], f32[2,19], true", "the workspace")],
+    )
+    .variants(&["_thnn_fused_gru_cell_backward.out"]),
 ];
 
 /// A kind of recurrent cell.
@@ -166,6 +179,50 @@ fn fused_lstm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let hy = formula(b, [o, cy], |[o, c]| o * c.tanh())?;
     let narrow = |v| b.convert(v, dtype);
     many([narrow(hy)?, narrow(cy)?, narrow(b.concatenate(&[i, f, g, o], 1)?)?])
+}
+
+/// Next hidden state, and for the backward pass the gates, the hidden state and what it adds to the new one.
+fn fused_gru(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (x, h, hx) = (c.tensor(b, "input_gates")?, c.tensor(b, "hidden_gates")?, c.tensor(b, "hx")?);
+    let (s, t, u) = (b.shape(x), b.shape(h), b.shape(hx));
+    ensure!(s == t, "input_gates {s:?} and hidden_gates {t:?} differ in shape");
+    let fits = s.len() == 2 && u.len() == 2 && s[0] == u[0] && s[1] == 3 * u[1];
+    ensure!(fits, "gates of shape {s:?} do not fit a hidden state of shape {u:?}");
+    let (dtype, wide) = (b.dtype(x), b.dtype(x).accumulator());
+    let biased = |gates, name| match c.optional_tensor(b, name)? {
+        Some(bias) => b.add(b.convert(gates, wide)?, b.broadcast_in_dim(b.convert(bias, wide)?, &s, &[1])?),
+        None => b.convert(gates, wide),
+    };
+    let (x, h, hx) = (biased(x, "input_bias")?, biased(h, "hidden_bias")?, b.convert(hx, wide)?);
+    let logistic = |i| formula(b, [gate(b, x, i, u[1])?, gate(b, h, i, u[1])?], |[x, h]| (x + h).logistic());
+    let (r, z, inner) = (logistic(0)?, logistic(1)?, gate(b, h, 2, u[1])?);
+    let n = formula(b, [gate(b, x, 2, u[1])?, r, inner], |[x, r, h]| (x + r * h).tanh())?;
+    let hy = formula(b, [hx, n, z], |[h, n, z]| (h - n) * z + n)?;
+    many([b.convert(hy, dtype)?, b.convert(b.concatenate(&[r, z, n, hx, inner], 1)?, dtype)?])
+}
+
+/// Gradients of the input's and the hidden state's gates, of the hidden state and, where there were any, of the biases.
+fn fused_gru_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (grad, workspace) = (c.tensor(b, "grad_hy")?, c.tensor(b, "workspace")?);
+    let (s, t) = (b.shape(grad), b.shape(workspace));
+    let fits = s.len() == 2 && t.len() == 2 && t[0] == s[0] && t[1] == 5 * s[1];
+    ensure!(fits, "the workspace of shape {t:?} does not fit a gradient of shape {s:?}");
+    let (dtype, wide) = (b.dtype(workspace), b.dtype(workspace).accumulator());
+    let (grad, workspace) = (b.convert(grad, wide)?, b.convert(workspace, wide)?);
+    let part = |i| gate(b, workspace, i, s[1]);
+    let (r, z, n, hx, inner) = (part(0)?, part(1)?, part(2)?, part(3)?, part(4)?);
+    let grad_n = formula(b, [grad, z, n], |[g, z, n]| g * (1.0 - z) * (1.0 - n * n))?;
+    let grad_r = formula(b, [grad_n, inner, r], |[g, h, r]| g * h * (1.0 - r) * r)?;
+    let grad_z = formula(b, [grad, hx, n, z], |[g, h, n, z]| g * (h - n) * (1.0 - z) * z)?;
+    let input = b.concatenate(&[grad_r, grad_z, grad_n], 1)?;
+    let hidden = b.concatenate(&[grad_r, grad_z, b.multiply(grad_n, r)?], 1)?;
+    let narrow = |v| b.convert(v, dtype);
+    let bias = |gates| match c.flag("has_bias")? {
+        true => narrow(b.reduce(gates, Reducer::Add, &[0])?).map(Some),
+        false => Ok(None),
+    };
+    let state = narrow(b.multiply(grad, z)?)?;
+    Ok(vec![Some(narrow(input)?), Some(narrow(hidden)?), Some(state), bias(input)?, bias(hidden)?])
 }
 
 /// Gradients of the gates, of the cell state and, where there was one, of a bias.

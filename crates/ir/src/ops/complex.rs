@@ -11,6 +11,9 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::maybe_view("aten::conj(Tensor self) -> Tensor", same_if_real, conj, PARTS),
     OpDef::new("aten::_conj(Tensor self) -> Tensor", conj, &[ok("c64[2,3]"), ok("c128[]")]),
     OpDef::new("aten::_conj_copy(Tensor self) -> Tensor", conj, &[ok("c64[2,3]")]).variants(&["_conj_copy.out"]),
+    OpDef::new("aten::_neg_view(Tensor self) -> Tensor", negated, &[ok("f32[2,3]"), ok("c64[2]"), ok("i64[]")]),
+    OpDef::new("aten::_neg_view_copy(Tensor self) -> Tensor", negated, &[ok("f32[2,3]")])
+        .variants(&["_neg_view_copy.out"]),
     OpDef::maybe_view("aten::real(Tensor self) -> Tensor", same_if_real, real, PARTS),
     OpDef::new(
         "aten::imag(Tensor self) -> Tensor",
@@ -45,6 +48,10 @@ fn conj(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         return one(v);
     }
     one(formula(b, [v], |[x]| x.real().complex(-x.imag()))?)
+}
+
+fn negated(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    one(formula(b, [c.tensor(b, "self")?], |[x]| -x)?)
 }
 
 fn real(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -1,0 +1,98 @@
+// How a thread runs its calls, and what debug mode checks that a device does not.
+
+#include <torch/csrc/utils/python_compat.h>
+
+#include "shim.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/ThreadLocalPythonObjects.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/SafePyObject.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <atomic>
+
+namespace torchtpu {
+namespace {
+
+using at::impl::ThreadLocalPythonObjects;
+
+const char* const kMode = "torchtpu.eager_mode";
+std::atomic<uint32_t> default_mode{0};
+std::atomic<bool> some_thread_differs{false};
+
+}  // namespace
+
+uint32_t mode() {
+  if (!some_thread_differs.load(std::memory_order_relaxed) || !ThreadLocalPythonObjects::contains(kMode)) {
+    return default_mode.load(std::memory_order_relaxed);
+  }
+  // A small integer, which never changes: no lock is needed to read it.
+  return static_cast<uint32_t>(PyLong_AsLong(ThreadLocalPythonObjects::get(kMode)->ptr(getPyInterpreter())));
+}
+
+void set_mode(uint32_t mode) {
+  some_thread_differs = true;
+  ThreadLocalPythonObjects::set(
+      kMode, std::make_shared<c10::SafePyObject>(PyLong_FromLong(static_cast<long>(mode)), getPyInterpreter()));
+}
+
+void set_default_mode(uint32_t mode) {
+  default_mode = mode;
+}
+
+namespace {
+
+// Places in a tensor, by what PyTorch's schemas call them.
+bool holds_places(const c10::Argument& argument, const c10::IValue& value) {
+  const auto& name = argument.name();
+  if (name != "index" && name != "indices" && name != "target") return false;
+  const auto integral = [](const at::Tensor& t) {
+    return t.defined() && c10::isIntegralType(t.scalar_type(), /*includeBool=*/false);
+  };
+  if (value.isTensor()) return integral(value.toTensor());
+  if (!value.isOptionalTensorList()) return false;
+  for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+    if (t.has_value() && integral(*t)) return true;
+  }
+  return false;
+}
+
+c10::IValue on_host(const c10::IValue& value) {
+  const auto host = [](const at::Tensor& t) { return t.defined() ? t.to(c10::kCPU, t.scalar_type()) : t; };
+  if (value.isTensor()) return host(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorList()) list.push_back(host(t));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+      list.push_back(t.has_value() ? std::make_optional(host(*t)) : std::nullopt);
+    }
+    return list;
+  }
+  return value.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : value;
+}
+
+}  // namespace
+
+void check_indices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack.size() - arguments.size();
+  bool any = false;
+  for (size_t i = 0; i < arguments.size(); ++i) any = any || holds_places(arguments[i], stack[first + i]);
+  if (!any) return;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  torch::jit::Stack copy;
+  for (size_t i = 0; i < arguments.size(); ++i) copy.push_back(on_host(stack[first + i]));
+  try {
+    op.callBoxed(&copy);
+  } catch (const c10::NotImplementedError&) {
+    // The CPU has nothing to say.
+  }
+}
+
+}  // namespace torchtpu

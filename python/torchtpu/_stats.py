@@ -1,0 +1,46 @@
+"""What was compiled, executed, and run on the host, since the process started."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from torchtpu import _native
+
+_lock = threading.Lock()
+_fallbacks: dict[str, Counter[str]] = {}
+
+
+def record_fallback(op: str, place: str) -> bool:
+    """Counts one run of ``op`` on the host; whether it is the first at ``place``, a ``file:line``."""
+    with _lock:
+        counts = _fallbacks.setdefault(op, Counter())
+        counts[place] += 1
+        return counts[place] == 1
+
+
+def stats() -> dict[str, Any]:
+    """Counts since the process started.
+
+    Returns:
+        ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
+        ``execute_seconds`` (what the plugin took for them) as floats, all of them of compiled graphs and of eager ops
+        together where both have one; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host;
+        and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
+        execution), ``traced`` (calls not seen before), ``cache_hits`` (calls seen before), and ``ops`` as ``{op:
+        {"file:line": {"calls": times, "traced": times}}}``.
+    """
+    with _lock:
+        fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
+    return {**_native.stats(), "fallbacks": fallbacks, "eager": _eager()}
+
+
+def _eager() -> dict[str, Any]:
+    counts = _native.device_stats()
+    ops: dict[str, dict[str, dict[str, int]]] = {}
+    calls = 0
+    for op, line, times, traced in counts.pop("by_op"):
+        ops.setdefault(op, {})[line or "?"] = {"calls": times, "traced": traced}
+        calls += times
+    return {**counts, "cache_hits": max(calls - counts["traced"], 0), "ops": ops}

@@ -1,0 +1,166 @@
+"""`torch.tpu` beside `torch.cuda`: what device-generic scripts and libraries call."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import DeviceType
+
+
+def test_devices_are_chosen_per_thread_and_per_block() -> None:
+    assert torch.tpu.is_available() and torch.tpu.is_initialized()
+    assert torch.get_device_module("tpu") is torch.tpu
+    assert torch.accelerator.current_accelerator() == torch.device("tpu")
+    assert torch.accelerator.device_count() == torch.tpu.device_count() > 1
+    with torch.tpu.device(1):
+        assert torch.tpu.current_device() == 1
+        assert torch.ones(1, device="tpu").device == torch.device("tpu", 1)
+    with torch.accelerator.device_index(1):
+        assert torch.accelerator.current_device_index() == 1
+    assert torch.tpu.current_device() == 0
+    with pytest.raises(RuntimeError, match="there is no device tpu:99"):
+        torch.tpu.set_device(99)
+
+
+def test_default_devices() -> None:
+    with torch.device("tpu"):
+        assert torch.tensor([1.0]).device.type == nn.Linear(1, 1).weight.device.type == "tpu"
+    torch.set_default_device("tpu")
+    try:
+        assert torch.arange(2).device.type == torch.get_default_device().type == "tpu"
+    finally:
+        torch.set_default_device(None)
+
+
+def test_methods_named_after_the_device() -> None:
+    x = torch.arange(2.0)
+    assert x.tpu().is_tpu and x.tpu(1).device.index == 1 and not x.is_tpu
+    assert nn.Linear(1, 1).tpu().weight.is_tpu
+    assert x.untyped_storage().tpu().device.type == "tpu"
+    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 1), [3, 2])
+    assert packed.tpu().data.is_tpu
+    assert x.tpu().type() == "torch.tpu.FloatTensor"
+
+
+def test_streams_and_events() -> None:
+    stream = torch.tpu.Stream()
+    with torch.tpu.stream(stream), stream:
+        x = torch.ones(4, device="tpu") + 1
+    stream.wait_stream(torch.tpu.current_stream())
+    event = stream.record_event()
+    stream.wait_event(event)
+    event.wait()
+    event.synchronize()
+    x.record_stream(stream)
+    torch.tpu.synchronize()
+    assert event.query() and stream.query()
+    assert torch.tpu.default_stream(1).device == torch.device("tpu", 1)
+    assert not torch.tpu.is_current_stream_capturing()
+
+
+def test_events_take_the_devices_time() -> None:
+    x = torch.ones(600, 600, device="tpu")
+    y = x @ x
+    begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
+    torch.tpu.synchronize()
+    begin.record()
+    for _ in range(20):
+        y = y @ x
+    end.record()
+    assert end.query()
+    # 20 products of 2 * 600**3 operations: no machine of today queues them and is done in less.
+    assert begin.elapsed_time(end) > 1.0
+    with pytest.raises(ValueError, match="Both events must be recorded"):
+        torch.tpu.Event(enable_timing=True).elapsed_time(end)
+
+
+def test_memory_is_counted() -> None:
+    torch.tpu.reset_peak_memory_stats()
+    torch.tpu.reset_accumulated_memory_stats()
+    before = torch.tpu.memory_allocated()
+    x = torch.ones(1 << 18, device="tpu")
+    del x
+    stats = torch.tpu.memory_stats()
+    assert torch.tpu.memory_allocated() == before == torch.accelerator.memory_allocated()
+    assert torch.tpu.max_memory_allocated() >= before + (1 << 20)
+    assert stats["allocated_bytes.all.allocated"] >= 1 << 20
+    assert stats["allocated_bytes.all.freed"] >= 1 << 20
+    torch.tpu.reset_max_memory_allocated()
+    assert torch.tpu.max_memory_allocated() == before
+    assert "tensors" in torch.tpu.memory_summary()
+    torch.tpu.empty_cache()
+    free, total = torch.tpu.mem_get_info()
+    assert 0 <= free <= total
+    assert torch.accelerator.get_memory_info() == (free, total)
+    assert torch.tpu.get_device_properties(0).name == torch.tpu.get_device_name()
+
+
+def test_memory_cannot_be_pinned() -> None:
+    for pin in (lambda: torch.ones(1).pin_memory(), lambda: torch.ones(1, pin_memory=True)):
+        with pytest.raises(NotImplementedError, match=r"memory cannot be pinned for .*Leave pin_memory off"):
+            pin()
+    assert not torch.ones(1).is_pinned()
+    assert torch.ones(1).to("tpu", non_blocking=True).tolist() == [1]
+
+
+def test_generators() -> None:
+    torch.tpu.manual_seed_all(3)
+    states = torch.tpu.get_rng_state_all()
+    first = [torch.rand(2, device=f"tpu:{i}").cpu() for i in range(2)]
+    torch.tpu.set_rng_state_all(states)
+    for i in range(2):
+        assert torch.equal(first[i], torch.rand(2, device=f"tpu:{i}").cpu())
+    assert torch.tpu.initial_seed() == 3
+    assert len(torch.tpu.default_generators) == torch.tpu.device_count()
+    with torch.random.fork_rng(devices=[0], device_type="tpu"):
+        inside = torch.rand(2, device="tpu")
+    assert torch.equal(inside, torch.rand(2, device="tpu"))
+
+
+def test_autocast_computes_in_bfloat16() -> None:
+    x = torch.ones(2, 2, device="tpu")
+    with torch.autocast("tpu"):
+        assert (x @ x).dtype == torch.bfloat16
+        assert torch.softmax(x, 0).dtype == torch.float32
+    with torch.tpu.amp.autocast(dtype=torch.float16):
+        assert (x @ x).dtype == torch.float16
+    assert torch.tpu.is_bf16_supported()
+
+
+@pytest.mark.parametrize("make", [torch.amp.GradScaler, None])
+def test_scaled_gradients(make: type[torch.amp.GradScaler] | None) -> None:
+    scaler = make("tpu", init_scale=64.0) if make else torch.tpu.amp.GradScaler(init_scale=64.0)
+    model = nn.Linear(2, 1).to("tpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def backward() -> None:
+        with torch.autocast("tpu", dtype=torch.float16):
+            loss = model(torch.ones(3, 2, device="tpu")).sum()
+        scaler.scale(loss).backward()
+
+    backward()
+    scaler.unscale_(optimizer)
+    torch.testing.assert_close(model.weight.grad.cpu(), torch.full((1, 2), 3.0))
+    scaler.step(optimizer)
+    scaler.update()
+    backward()
+    model.weight.grad.fill_(float("inf"))
+    before = model.weight.detach().clone()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(model.weight, before), "a step with infinite gradients must be left out"
+    assert scaler.get_scale() == 32.0
+
+
+def test_the_profiler_shows_device_time() -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=activities) as profile:
+        x = torch.ones(500, 500, device="tpu")
+        (x @ x @ x).sum().item()
+    on_host = [event for event in profile.events() if event.device_type == DeviceType.CPU]
+    assert [event.name for event in on_host].count("aten::matmul") == 2
+    with torch.autograd.profiler.profile(use_device="tpu") as timed:
+        (x @ x @ x).sum().item()
+    products = next(event for event in timed.key_averages() if event.key == "aten::mm")
+    assert products.device_time > 0

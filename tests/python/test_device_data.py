@@ -1,0 +1,177 @@
+"""Tensors of device "tpu" in files, in copies, in other processes and in other threads."""
+
+from __future__ import annotations
+
+import copy
+import io
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def saved(value: Any, path: Path) -> Path:
+    torch.save(value, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("location", "device"),
+    [
+        (None, "tpu:1"),
+        ("cpu", "cpu"),
+        ("tpu", "tpu:0"),
+        ("tpu:2", "tpu:2"),
+        (torch.device("tpu", 2), "tpu:2"),
+        ({"tpu:1": "tpu:0"}, "tpu:0"),
+        ({"tpu:1": "cpu"}, "cpu"),
+        (lambda storage, location: storage, "cpu"),
+        (lambda storage, location: storage.tpu(2), "tpu:2"),
+        (lambda storage, location: None, "tpu:1"),
+    ],
+)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_loading_to_a_place(tmp_path: Path, location: Any, device: str, weights_only: bool) -> None:
+    base = torch.arange(12.0, device="tpu:1")
+    path = saved({"whole": base, "view": base.reshape(3, 4).t()[1:3]}, tmp_path / "f.pt")
+    loaded = torch.load(path, map_location=location, weights_only=weights_only)
+    assert loaded["whole"].device == loaded["view"].device == torch.device(device)
+    assert torch.equal(loaded["view"].cpu(), torch.arange(12.0).reshape(3, 4).t()[1:3])
+    loaded["whole"][1] = -1
+    assert loaded["view"][0, 0].item() == -1, "views of one storage stay so"
+
+
+@pytest.mark.parametrize("location", [None, "cpu", "tpu"])
+def test_loading_mapped_files(tmp_path: Path, location: str | None) -> None:
+    path = saved(torch.arange(5.0, device="tpu"), tmp_path / "f.pt")
+    assert torch.load(path, map_location=location, mmap=True).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_cpu_checkpoint_goes_to_the_device(tmp_path: Path) -> None:
+    path = saved(nn.Linear(2, 2).state_dict(), tmp_path / "f.pt")
+    with torch.device("tpu"):
+        model = nn.Linear(2, 2)
+    model.load_state_dict(torch.load(path, map_location="tpu"))
+    assert torch.equal(model.weight.cpu(), torch.load(path)["weight"])
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    x, path = torch.arange(6.0, device="tpu").reshape(2, 3), tmp_path / "f.safetensors"
+    save_file({"x": x}, path)
+    assert load_file(path)["x"].tolist() == x.tolist()
+    on_device = load_file(path, device=0)["x"]  # safetensors takes no names of devices that it does not know
+    assert on_device.device == torch.device("tpu", 0) and torch.equal(on_device, x)
+    model = nn.Linear(2, 2).to("tpu")
+    save_model(model, str(path))
+    again = nn.Linear(2, 2).to("tpu")
+    load_model(again, path)
+    assert torch.equal(model.weight, again.weight)
+
+
+def test_copies_and_pickles() -> None:
+    x = torch.arange(4.0, device="tpu")
+    pair = (x, x.view(2, 2))
+    for made in (copy.deepcopy(pair), pickle.loads(pickle.dumps(pair))):
+        assert made[0].device == x.device and made[1].tolist() == [[0, 1], [2, 3]]
+    made = copy.deepcopy(pair)
+    made[0][0] = 9
+    assert made[1][0, 0].item() == 9 and x[0].item() == 0, "copies of views of one storage share another"
+    parameter = pickle.loads(pickle.dumps(nn.Parameter(x)))
+    assert isinstance(parameter, nn.Parameter) and parameter.requires_grad
+    buffer = io.BytesIO()
+    torch.save(x, buffer, _use_new_zipfile_serialization=False)
+    buffer.seek(0)
+    assert torch.equal(torch.load(buffer), x)
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def _double(x: bytes, connection: Any) -> None:
+    connection.send(pickle.dumps(pickle.loads(x) * 2))
+
+
+def test_tensors_travel_to_spawned_processes() -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_double, args=(pickle.dumps(torch.arange(3.0, device="tpu")), there))
+    process.start()
+    result = pickle.loads(here.recv())
+    process.join()
+    assert result.is_tpu and result.tolist() == [0, 2, 4]
+
+
+def in_fork(body: str) -> str:
+    """What a process prints that uses the device, forks, and does `body` in the child."""
+    script = f"""
+import os, sys, torch
+x = torch.ones(2, device="tpu")
+if (pid := os.fork()) == 0:
+    try:
+        {body}
+    except RuntimeError as error:
+        print(error)
+    del x
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=os.environ)
+    return run.stdout
+
+
+@pytest.mark.parametrize("body", ["x + 1", "torch.ones(2).to('tpu')", "print(x)", "torch.tpu.synchronize()"])
+def test_a_fork_may_not_use_the_device(body: str) -> None:
+    assert "use the 'spawn' start method" in in_fork(body)
+
+
+def test_a_fork_may_compute_on_the_cpu() -> None:
+    assert in_fork("torch.manual_seed(0); print(torch.ones(2).sum().item())") == "2.0\n"
+
+
+def test_batches_from_worker_processes() -> None:
+    torch.ones(1, device="tpu")  # the workers are forks of a process that uses the device
+    data = TensorDataset(torch.arange(8.0))
+    batches = [x.to("tpu", non_blocking=True).sum().item() for (x,) in DataLoader(data, batch_size=4, num_workers=2)]
+    assert batches == [6.0, 22.0]
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def train(seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1 + seed)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    model.to("tpu")
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.randn(5, 4, generator=generator, dtype=torch.float64).to("tpu")
+    for _ in range(10):
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+    return [p.detach().cpu() for p in model.parameters()]
+
+
+def test_four_threads_train_four_models() -> None:
+    alone = [train(seed) for seed in range(4)]
+    together: dict[int, list[Tensor]] = {}
+    threads = [threading.Thread(target=lambda s=s: together.update({s: train(s)})) for s in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(4):
+        assert all(torch.equal(a, b) for a, b in zip(alone[seed], together[seed], strict=True)), seed
