@@ -84,20 +84,8 @@ EXCLUDED: dict[str, str] = {
     ),
 }
 
-_ZETA = "CHLO's zeta sums nine terms before it estimates the rest, too few far below 0"
-
 # Pairs that are not right, each counted against us.
 KNOWN_FAILURES: dict[str, str] = {
-    "digamma-bfloat16": _ZETA,
-    "polygamma.polygamma_n_0-bfloat16": _ZETA,
-    "polygamma.polygamma_n_0-float32": _ZETA,
-    "polygamma.polygamma_n_1-bfloat16": _ZETA,
-    "polygamma.polygamma_n_2-float32": _ZETA,
-    "polygamma.polygamma_n_3-float32": _ZETA,
-    "polygamma.polygamma_n_4-bfloat16": _ZETA,
-    "polygamma.polygamma_n_4-float32": _ZETA,
-    "special.polygamma.special_polygamma_n_0-bfloat16": _ZETA,
-    "special.polygamma.special_polygamma_n_0-float32": _ZETA,
     "msort-bfloat16": "not stable: the gradient goes to other ones among equal elements",
     "native_dropout_backward-bool": "the rule multiplies, which bool does not do",
     "nextafter-bfloat16": "a defect, cause not found: our gradient is 0 where the CPU's is not",

@@ -229,7 +229,7 @@ def test_compiled_writes_through_lazy_views(device: str) -> None:
         return x - x.conj()
 
     theirs = torch.tensor([[1 + 2j, 3 - 1j], [0, 2j]])
-    ours = theirs.to(device)
+    ours = theirs.clone().to(device)
     got, want = torch.compile(double, backend="torchtpu", fullgraph=True)(ours.mH), double(theirs.mH)
     torch.testing.assert_close(got.cpu(), want)
     torch.testing.assert_close(ours.cpu(), theirs)

@@ -50,7 +50,7 @@ impl<'c> Scope<'_, 'c> {
 
     /// Hurwitz's zeta. Plugins give NaN at some of its poles, the integers `q <= 0`, and infinity at some `s < 1`.
     fn zeta(&self, s: V<'c>, q: V<'c>, ty: &TensorType) -> Result<V<'c>> {
-        let within = self.elementwise("chlo.zeta", &[s, q], ty)?;
+        let within = self.zeta_between_poles(s, q, ty)?;
         let whole = self.compare(Comparison::Eq, ty, q, self.elementwise("stablehlo.floor", &[q], ty)?)?;
         let reflected = self.compare(Comparison::Le, ty, q, self.constant(&zeros(ty))?)?;
         let pole = self.elementwise("stablehlo.and", &[whole, reflected], &pred(ty))?;
@@ -59,6 +59,27 @@ impl<'c> Scope<'_, 'c> {
         let below = self.compare(Comparison::Lt, ty, s, self.full(Number::Int(1), ty)?)?;
         let nan = self.full(Number::Float(f64::NAN), ty)?;
         self.elementwise("stablehlo.select", &[below, nan, defined], ty)
+    }
+
+    /// CHLO's sums nine terms before it estimates the rest, which is too few where `q` is far below 0. There, for whole
+    /// `s`, the terms with a negative base are seen from the other side of 0.
+    fn zeta_between_poles(&self, s: V<'c>, q: V<'c>, ty: &TensorType) -> Result<V<'c>> {
+        let (zero, one) = (self.constant(&zeros(ty))?, self.full(Number::Int(1), ty)?);
+        let apply = |op: &'static str, args: &[V<'c>]| self.elementwise(op, args, ty);
+        let below = self.compare(Comparison::Lt, ty, q, zero)?;
+        let rest = apply("stablehlo.subtract", &[q, apply("stablehlo.floor", &[q])?])?;
+        let base = apply("stablehlo.select", &[below, rest, q])?;
+        let above = apply("chlo.zeta", &[s, base])?;
+        let first = apply("stablehlo.select", &[below, apply("stablehlo.subtract", &[one, rest])?, one])?;
+        let last = apply("stablehlo.select", &[below, apply("stablehlo.subtract", &[one, q])?, one])?;
+        let terms = apply("stablehlo.subtract", &[apply("chlo.zeta", &[s, first])?, apply("chlo.zeta", &[s, last])?])?;
+        let parity = apply("stablehlo.remainder", &[s, self.full(Number::Int(2), ty)?])?;
+        let even = self.compare(Comparison::Eq, ty, parity, zero)?;
+        let signed = apply("stablehlo.select", &[even, terms, apply("stablehlo.negate", &[terms])?])?;
+        let whole = self.compare(Comparison::Eq, ty, s, apply("stablehlo.floor", &[s])?)?;
+        let nan = self.full(Number::Float(f64::NAN), ty)?;
+        let both = apply("stablehlo.select", &[whole, apply("stablehlo.add", &[above, signed])?, nan])?;
+        apply("stablehlo.select", &[below, both, above])
     }
 
     /// The `n`-th derivative of `digamma`: `(-1)^(n+1) n! zeta(n + 1, x)`, and `digamma` itself for 0; NaN unless
