@@ -6,6 +6,7 @@ follow ``torch.cuda``. A plugin is loaded, and devices are counted, when the fir
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -38,6 +39,7 @@ def register() -> None:
     torch._register_device_module("tpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _prefer_bfloat16()
+    atexit.register(_native.device_drain)
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
         shim.set_mode(_bits(mode, False), True)
 

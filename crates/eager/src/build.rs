@@ -3,7 +3,7 @@
 use crate::cells::TypeId;
 use crate::core::{Core, Request};
 use crate::error::{Error, Result};
-use crate::plan::{New, Plan, Source, Value};
+use crate::plan::{New, Output, Plan, Source, Value};
 use crate::registry::Op;
 use crate::words::{Header, Reader, Word, dtype_code, scalar_of};
 use ir::alias::Layout;
@@ -204,11 +204,7 @@ impl Draft {
             });
         }
         let donated = executable.as_ref().map(|e| e.signature().donated.clone()).unwrap_or_default();
-        let donated = donated.into_iter().filter_map(|i| match inputs[i] {
-            Source::Cell(slot) => Some((i, slot)),
-            _ => None,
-        });
-        let donated = donated.collect();
+        let donated = donated.into_iter().filter(|&i| matches!(inputs[i], Source::Cell(_))).collect();
         let guard = |name: &Arc<str>| {
             let i = scalar_of(name)?;
             Ok((i, request.scalars.get(i).copied().unwrap_or_default()))
@@ -237,7 +233,16 @@ impl Draft {
         for (slot, ty) in traced.written {
             written.push((slot, state.cells.intern(ty), next()?));
         }
+        let bytes = |o: &ir::Output| graph.tensor_type(o.value).map_or(0, |t| t.size_in_bytes() as u64);
+        let mut outputs: Vec<_> = graph.outputs.iter().map(|o| Output { bytes: bytes(o), replaces: None }).collect();
+        for (slot, ty, from) in &written {
+            if let Value::Output(i) = *from
+                && types[*slot] == *ty
+            {
+                outputs[i].replaces = inputs.iter().position(|s| matches!(s, Source::Cell(n) if n == slot));
+            }
+        }
         let words = request.words.into();
-        Ok(Plan { words, types, guards, assumed, executable, inputs, donated, results, written })
+        Ok(Plan { words, types, guards, assumed, executable, inputs, donated, outputs, results, written })
     }
 }

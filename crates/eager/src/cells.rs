@@ -6,9 +6,8 @@ use ir::eager::CellType;
 use runtime::Buffer;
 use rustc_hash::FxHashMap;
 use slab::Slab;
-use std::borrow::Borrow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The type of a cell's value, interned; 0 for a cell that was never written.
 pub(crate) type TypeId = u32;
@@ -30,9 +29,10 @@ pub(crate) struct Origin {
     pub(crate) location: u64,
 }
 
-/// A buffer whose bytes are counted while it lives.
+/// A value: a buffer that is there, or will be once the call that makes it has started, or the error it failed with. Its
+/// bytes are counted while it lives.
 pub(crate) struct Held {
-    buffer: Buffer,
+    buffer: OnceLock<Result<Buffer>>,
     bytes: u64,
     ledger: Arc<Ledger>,
 }
@@ -98,15 +98,37 @@ impl Meter {
 }
 
 impl Held {
+    /// A value that is there.
     pub(crate) fn new(buffer: Buffer, ledger: &Arc<Ledger>) -> Arc<Held> {
-        let ty = buffer.tensor_type();
-        let bytes = ty.host_size_in_bytes().unwrap_or(0) as u64;
+        let bytes = buffer.tensor_type().host_size_in_bytes().unwrap_or(0) as u64;
+        let held = Held::promised(bytes, ledger);
+        held.fill(Ok(buffer));
+        held
+    }
+    /// A value of so many bytes that a call will make.
+    pub(crate) fn promised(bytes: u64, ledger: &Arc<Ledger>) -> Arc<Held> {
         ledger.bytes.add(bytes);
         ledger.values.add(1);
-        Arc::new(Held { buffer, bytes, ledger: ledger.clone() })
+        Arc::new(Held { buffer: OnceLock::new(), bytes, ledger: ledger.clone() })
     }
-    pub(crate) fn buffer(&self) -> &Buffer {
-        &self.buffer
+    /// Keeps the promise, or says why not. Only the first time counts.
+    pub(crate) fn fill(&self, buffer: Result<Buffer>) {
+        let _ = self.buffer.set(buffer);
+    }
+    /// The buffer, which has to be there: see `Queue::drain`.
+    ///
+    /// # Errors
+    /// What the call that should have made it failed with.
+    pub(crate) fn buffer(&self) -> Result<&Buffer> {
+        match self.buffer.get() {
+            Some(Ok(buffer)) => Ok(buffer),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::internal("a value is used before the call that makes it has started")),
+        }
+    }
+    /// The buffer itself, if it is there.
+    pub(crate) fn into_buffer(mut self) -> Option<Buffer> {
+        self.buffer.take()?.ok()
     }
 }
 
@@ -114,15 +136,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.ledger.bytes.remove(self.bytes);
         self.ledger.values.remove(1);
-    }
-}
-
-/// What `Executable::execute` takes: a value that may be shared with cells.
-pub(crate) struct Operand(pub(crate) Arc<Held>);
-
-impl Borrow<Buffer> for Operand {
-    fn borrow(&self) -> &Buffer {
-        &self.0.buffer
     }
 }
 

@@ -73,7 +73,10 @@ struct Lent(Arc<Held>);
 
 impl Borrow<Buffer> for Lent {
     fn borrow(&self) -> &Buffer {
-        self.0.buffer()
+        match self.0.buffer() {
+            Ok(buffer) => buffer,
+            Err(_) => unreachable!("what is lent was seen to be there"),
+        }
     }
 }
 
@@ -90,6 +93,8 @@ impl Core {
             placed.push(argument);
             loans.push(loan);
         }
+        self.drain();
+        loans.iter().flatten().try_for_each(|loan| loan.held.buffer().map(drop))?;
         let mut release = |argument: usize| loans[argument].as_ref().is_some_and(|loan| self.release(loan));
         let mut seed = || Ok(self.seed(device, 0));
         let launched = runner.launch(device, &placed, &mut release, &mut seed);
@@ -162,7 +167,7 @@ impl Core {
         if let Ok(cell) = state.cells.get_mut(loan.cell)
             && loan.whole
             && cell.value.is_none()
-            && !loan.held.buffer().is_gone()
+            && loan.held.buffer().is_ok_and(|buffer| !buffer.is_gone())
         {
             cell.value = Some(loan.held.clone());
         }
@@ -184,7 +189,7 @@ impl Core {
             }
         }
         let results = launched.results.into_iter().map(|result| self.produce(device, result, origin)).collect();
-        self.lock().start(device, launched.done, origin);
+        self.watch(device, launched.done, origin);
         results
     }
 

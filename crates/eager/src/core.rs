@@ -1,17 +1,17 @@
 //! The device as one object: storages, plans, what is under way.
 
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
-use crate::cells::{Cells, Gauge, Held, Ledger, Operand, Origin, TypeId};
-use crate::debug;
+use crate::cells::{Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::plan::{New, Plan, Source, Value};
+use crate::plan::Plan;
+use crate::queue::Queue;
 use crate::registry::{self, Op};
 use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
 use ir::ops::Variant;
-use ir::{DType, Loc, TensorType};
-use runtime::{Buffer, Device, Event, ExecuteOptions};
+use ir::{DType, Loc};
+use runtime::{Device, Event, ExecuteOptions};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -23,8 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 const MOST_PENDING: usize = 4096;
 /// Executions under way beyond which finished ones are looked for.
 const SOME_PENDING: usize = 64;
-/// Numbers kept on a device.
-const MOST_SCALARS: usize = 1024;
 /// The op number of values that come from the host or another device.
 pub(crate) const TRANSFER: u32 = u32::MAX;
 /// The op number of values that a compiled program made.
@@ -114,6 +112,8 @@ pub struct Core {
     devices: Vec<Device>,
     ledgers: Vec<Arc<Ledger>>,
     state: Mutex<State>,
+    flights: Vec<Mutex<Flight>>,
+    pub(crate) queue: Queue,
     seeds: OnceLock<SeedSource>,
     counters: Counters,
 }
@@ -125,13 +125,17 @@ struct Counters {
     traced: AtomicU64,
 }
 
+/// What is under way on a device.
+#[derive(Default)]
+pub(crate) struct Flight {
+    pending: VecDeque<(Event, Origin)>,
+    failure: Option<Error>,
+}
+
 /// What calls change.
 pub(crate) struct State {
     pub(crate) cells: Cells,
     plans: FxHashMap<u64, Vec<Arc<Plan>>>,
-    scalars: FxHashMap<(usize, bool, u64), Arc<Held>>,
-    pending: Vec<VecDeque<(Event, Origin)>>,
-    failures: Vec<Option<Error>>,
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
@@ -142,28 +146,28 @@ impl Core {
     ///
     /// # Errors
     /// When the plugin has none, or the system lends no addresses.
-    pub fn new(session: Arc<Session>) -> Result<Core> {
+    pub fn new(session: Arc<Session>) -> Result<Arc<Core>> {
         registry::bind_copies()?;
         let devices = session.client().devices();
-        let count = devices.len();
         let state = State {
             cells: Cells::new()?,
             plans: FxHashMap::default(),
-            scalars: FxHashMap::default(),
-            pending: (0..count).map(|_| VecDeque::new()).collect(),
-            failures: vec![None; count],
             places: vec![],
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
         };
-        Ok(Core {
+        let core = Arc::new(Core {
             ledgers: devices.iter().map(|_| Arc::default()).collect(),
+            flights: devices.iter().map(|_| Mutex::default()).collect(),
             session,
             devices,
             state: Mutex::new(state),
+            queue: Queue::new(),
             seeds: OnceLock::new(),
             counters: Counters::default(),
-        })
+        });
+        core.queue.employ(Arc::downgrade(&core));
+        Ok(core)
     }
 
     /// The session behind the devices.
@@ -192,6 +196,7 @@ impl Core {
     }
     /// The bytes and the number of values on a device.
     pub fn memory(&self, device: usize) -> (Gauge, Gauge) {
+        self.drain(); // calls in line hold what they read
         self.ledgers.get(device).map(|l| (l.bytes.read(), l.values.read())).unwrap_or_default()
     }
     /// Forgets the most memory that a device has used, or else what came and went.
@@ -214,11 +219,18 @@ impl Core {
     /// Whether all that was started on a device has ended.
     pub fn idle(&self, device: usize) -> bool {
         let ended = |(event, _): &(Event, Origin)| event.is_ready().unwrap_or(true);
-        self.lock().pending.get(device).is_none_or(|p| p.iter().rev().all(ended))
+        self.queue.is_empty() && (device >= self.flights.len() || self.flight(device).pending.iter().rev().all(ended))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn flight(&self, device: usize) -> MutexGuard<'_, Flight> {
+        self.flights[device].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    pub(crate) fn count_run(&self, executes: bool) {
+        let counter = if executes { &self.counters.executions } else { &self.counters.shared };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
     pub(crate) fn device(&self, index: usize) -> Result<&Device> {
         let count = self.devices.len();
@@ -315,10 +327,11 @@ impl Core {
             (ty, cell.value.clone(), cell.device)
         };
         let Some(value) = value else { return Err(Error::internal("a cell without a value")) };
+        self.drain();
         let (graph, next) = ir::eager::flatten(&ty, dtype, places)?;
         let executable = self.session.kernel(&graph)?;
         let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
-        let mut run = executable.execute(&[Operand(value)], &options)?;
+        let mut run = executable.execute(&[value.buffer()?], &options)?;
         let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
         let held = Held::new(output, self.ledger(device));
         let mut state = self.lock();
@@ -329,122 +342,9 @@ impl Core {
         Ok(())
     }
 
-    fn run(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        plan: &Arc<Plan>,
-        request: &Request<'_>,
-    ) -> Result<Vec<Option<Made>>> {
-        let origin = Origin { op: request.words[0] as u32, location: request.location };
-        let inputs = self.inputs(&mut state, plan, request)?;
-        let mut outputs: SmallVec<[Arc<Held>; 4]> = SmallVec::new();
-        let mut failed = None;
-        state.counts.entry((origin.op, origin.location)).or_default().calls += 1;
-        if let Some(executable) = &plan.executable {
-            self.counters.executions.fetch_add(1, Ordering::Relaxed);
-            let lent = state.lend(plan, request.cells, &inputs)?;
-            let options =
-                ExecuteOptions { device: Some(self.device(request.device)?), non_donatable: &lent, launch_id: 0 };
-            match executable.execute(&inputs, &options) {
-                Ok(run) => {
-                    let ledger = self.ledger(request.device);
-                    outputs.extend(run.outputs.into_iter().map(|b| Held::new(b, ledger)));
-                    if request.mode.debug {
-                        failed = run.done.wait().err();
-                    } else {
-                        state.start(request.device, run.done, origin);
-                    }
-                }
-                Err(error) => {
-                    state.take_back(plan, request.cells, &inputs);
-                    return Err(self.explain(&state, error.into(), origin));
-                }
-            }
-        } else {
-            self.counters.shared.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Some(error) = failed {
-            return Err(self.explain(&state, debug::with_inputs(error.into(), &inputs), origin));
-        }
-        if request.mode.check_nan {
-            debug::refuse_nan(&inputs, &outputs).map_err(|e| self.explain(&state, e, origin))?;
-        }
-        let value = |from: Value| match from {
-            Value::Output(i) => outputs.get(i).cloned(),
-            Value::Input(i) => inputs.get(i).map(|o| o.0.clone()),
-        };
-        for (slot, ty, from) in &plan.written {
-            let cell = state.cells.get_mut(request.cells[*slot])?;
-            (cell.ty, cell.origin) = (*ty, origin);
-            cell.value = value(*from);
-        }
-        let mut made = vec![];
-        for (index, result) in plan.results.iter().enumerate() {
-            made.push(match result {
-                None => None,
-                Some(New { from, nbytes, ty, .. }) => {
-                    let (id, address) = state.cells.add(request.device, *nbytes)?;
-                    let cell = state.cells.get_mut(id)?;
-                    (cell.ty, cell.origin, cell.value) = (*ty, origin, value(*from));
-                    Some(Made { cell: id, address, plan: plan.clone(), index })
-                }
-            });
-        }
-        Ok(made)
-    }
-
-    fn inputs(&self, state: &mut State, plan: &Plan, request: &Request<'_>) -> Result<SmallVec<[Operand; 8]>> {
-        let mut inputs = SmallVec::new();
-        for source in &plan.inputs {
-            inputs.push(Operand(match *source {
-                Source::Cell(slot) => match &state.cells.get(request.cells[slot])?.value {
-                    Some(value) => value.clone(),
-                    None => self.zeros(state, plan, slot, request.device)?,
-                },
-                Source::Scalar(i, float) => {
-                    let bits = request.scalars.get(i).copied().unwrap_or_default();
-                    self.scalar(state, request.device, float, bits)?
-                }
-                Source::Position(position) => self.scalar(state, request.device, false, position as u64)?,
-                Source::Rng => {
-                    let bytes = self.seed(request.device, request.generator).map(u64::to_le_bytes).concat();
-                    self.send_bytes(request.device, &bytes, &TensorType::new(DType::U64, [2]))?
-                }
-            }));
-        }
-        Ok(inputs)
-    }
-
     /// Seed and offset for a draw from a generator, 0 for the device's own.
     pub(crate) fn seed(&self, device: usize, generator: usize) -> [u64; 2] {
         self.seeds.get().map_or([0, 0], |seeds| seeds(device, generator))
-    }
-
-    /// What a storage that was never written reads as.
-    fn zeros(&self, state: &State, plan: &Plan, slot: usize, device: usize) -> Result<Arc<Held>> {
-        let assumed = plan.assumed.iter().find(|(s, _)| *s == slot).and_then(|(_, ty)| state.cells.ty(*ty));
-        let ty = assumed.ok_or_else(|| Error::internal("a storage without a value or a type"))?;
-        let ty = TensorType { dtype: ty.dtype, shape: ty.layout.sizes.clone() };
-        self.send_bytes(device, &vec![0; ty.size_in_bytes()], &ty)
-    }
-
-    fn scalar(&self, state: &mut State, device: usize, float: bool, bits: u64) -> Result<Arc<Held>> {
-        let key = (device, float, bits);
-        if let Some(known) = state.scalars.get(&key) {
-            return Ok(known.clone());
-        }
-        let ty = TensorType::new(if float { DType::F64 } else { DType::I64 }, []);
-        let held = self.send_bytes(device, &bits.to_le_bytes(), &ty)?;
-        if state.scalars.len() >= MOST_SCALARS {
-            state.scalars.clear();
-        }
-        state.scalars.insert(key, held.clone());
-        Ok(held)
-    }
-
-    pub(crate) fn send_bytes(&self, device: usize, bytes: &[u8], ty: &TensorType) -> Result<Arc<Held>> {
-        let buffer = Buffer::from_host(self.device(device)?, bytes, driver::runtime_type(ty))?;
-        Ok(Held::new(buffer, self.ledger(device)))
     }
 
     /// `error` with the op and the line, and with who holds memory if it has run out.
@@ -452,28 +352,55 @@ impl Core {
         state.with_holders(error.during(op_name(origin.op), &state.line(origin.location)))
     }
 
+    /// Keeps an execution in view until it has ended.
+    pub(crate) fn watch(&self, device: usize, done: Event, origin: Origin) {
+        let mut flight = self.flight(device);
+        flight.pending.push_back((done, origin));
+        while flight.pending.len() > SOME_PENDING {
+            let Some((event, _)) = flight.pending.front() else { return };
+            if !event.is_ready().unwrap_or(true) && flight.pending.len() < MOST_PENDING {
+                return;
+            }
+            let Some((event, origin)) = flight.pending.pop_front() else { return };
+            if let Err(error) = event.wait() {
+                let error = self.explain(&self.lock(), error.into(), origin);
+                flight.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Keeps the first failure for the next synchronisation.
+    pub(crate) fn note_failure(&self, device: usize, error: Error) {
+        self.flight(device).failure.get_or_insert(error);
+    }
+
+    /// Starts what is in line, and raises what failed since the last time.
+    ///
+    /// # Errors
+    /// The first failure, with the op and the line that issued it.
+    pub(crate) fn settle(&self, device: usize) -> Result<()> {
+        self.drain();
+        self.flight(device).failure.take().map_or(Ok(()), Err)
+    }
+
     /// Waits for all that was started on `device`.
     ///
     /// # Errors
     /// The first failure since the last time, with the op and the line that issued it.
     pub fn synchronize(&self, device: usize) -> Result<()> {
-        let pending = {
-            let mut state = self.lock();
-            self.device(device)?;
-            std::mem::take(&mut state.pending[device])
-        };
+        self.device(device)?;
+        self.drain();
+        let pending = std::mem::take(&mut self.flight(device).pending);
         let mut first = None;
         for (event, origin) in pending {
             if let Err(error) = event.wait() {
                 first.get_or_insert((error, origin));
             }
         }
-        let mut state = self.lock();
-        let earlier = state.failures[device].take();
-        match (earlier, first) {
-            (Some(error), _) => Err(error),
-            (None, Some((error, origin))) => Err(self.explain(&state, error.into(), origin)),
-            (None, None) => Ok(()),
+        self.settle(device)?;
+        match first {
+            Some((error, origin)) => Err(self.explain(&self.lock(), error.into(), origin)),
+            None => Ok(()),
         }
     }
 }
@@ -498,44 +425,8 @@ impl State {
         index.and_then(|i| self.places.get(i)).cloned().unwrap_or_default()
     }
 
-    /// Lets go of the values that the executable may take over; gives the inputs that somebody else still holds.
-    fn lend(&mut self, plan: &Plan, cells: &[u64], inputs: &[Operand]) -> Result<SmallVec<[usize; 4]>> {
-        let mut lent = SmallVec::new();
-        for &(input, slot) in &plan.donated {
-            self.cells.get_mut(cells[slot])?.value = None;
-            if Arc::strong_count(&inputs[input].0) > 1 {
-                lent.push(input);
-            }
-        }
-        Ok(lent)
-    }
-
-    /// After a failed execution: cells get their values back, as far as the plugin left them alone.
-    fn take_back(&mut self, plan: &Plan, cells: &[u64], inputs: &[Operand]) {
-        for &(input, slot) in &plan.donated {
-            let value = inputs[input].0.clone();
-            if let Ok(cell) = self.cells.get_mut(cells[slot])
-                && !value.buffer().is_gone()
-            {
-                cell.value = Some(value);
-            }
-        }
-    }
-
-    /// Keeps an execution in view until it has ended.
-    pub(crate) fn start(&mut self, device: usize, done: Event, origin: Origin) {
-        self.pending[device].push_back((done, origin));
-        while self.pending[device].len() > SOME_PENDING {
-            let Some((event, _)) = self.pending[device].front() else { return };
-            if !event.is_ready().unwrap_or(true) && self.pending[device].len() < MOST_PENDING {
-                return;
-            }
-            let Some((event, origin)) = self.pending[device].pop_front() else { return };
-            if let Err(error) = event.wait() {
-                let error = Error::from(error).during(op_name(origin.op), &self.line(origin.location));
-                self.failures[device].get_or_insert(error);
-            }
-        }
+    pub(crate) fn count(&mut self, origin: Origin) {
+        self.counts.entry((origin.op, origin.location)).or_default().calls += 1;
     }
 
     /// `file:line`, or nothing where it is not known.
@@ -555,7 +446,7 @@ impl State {
     /// The largest values and the lines that made them.
     fn holders(&self) -> String {
         let mut by_line: FxHashMap<(u64, u32), (u64, usize)> = FxHashMap::default();
-        for cell in self.cells.iter().filter(|c| c.value.is_some()) {
+        for cell in self.cells.iter().filter(|c| c.value.as_ref().is_some_and(|v| v.buffer().is_ok())) {
             let entry = by_line.entry((cell.origin.location, cell.origin.op)).or_default();
             *entry = (entry.0 + cell.nbytes, entry.1 + 1);
         }

@@ -1,6 +1,6 @@
 //! What debug mode adds: what went into a call that failed, and results that are not numbers.
 
-use crate::cells::{Held, Operand};
+use crate::cells::Held;
 use crate::error::{Error, Result};
 use runtime::{Buffer, ElementType};
 use std::fmt::Write;
@@ -10,20 +10,23 @@ use std::sync::Arc;
 const MOST_INPUTS: usize = 8;
 
 /// `error` with the shapes and a summary of the values that went into the call.
-pub(crate) fn with_inputs(mut error: Error, inputs: &[Operand]) -> Error {
+pub(crate) fn with_inputs(mut error: Error, inputs: &[Arc<Held>]) -> Error {
     for (i, input) in inputs.iter().take(MOST_INPUTS).enumerate() {
-        let _ = write!(error.message, "\n  input {i}: {}", describe(input.0.buffer()));
+        let _ = write!(
+            error.message,
+            "\n  input {i}: {}",
+            input.buffer().map_or_else(|_| "not there".to_owned(), describe)
+        );
     }
     error
 }
 
 /// Fails if there is NaN in an output and none in any input.
-pub(crate) fn refuse_nan(inputs: &[Operand], outputs: &[Arc<Held>]) -> Result<()> {
-    let count = |held: &Arc<Held>| floats(held.buffer()).map_or(0, |v| v.iter().filter(|x| x.is_nan()).count());
+pub(crate) fn refuse_nan(inputs: &[Arc<Held>], outputs: &[Arc<Held>]) -> Result<()> {
+    let count = |held: &Arc<Held>| held.buffer().ok().and_then(floats).map_or(0, |v| count(&v, |x| x.is_nan()));
     let Some(output) = outputs.iter().find(|o| count(o) > 0) else { return Ok(()) };
-    let new =
-        if inputs.iter().any(|i| !i.0.buffer().is_gone() && count(&i.0) > 0) { "" } else { ", and no input does" };
-    let (ty, nan) = (output.buffer().tensor_type(), count(output));
+    let new = if inputs.iter().any(|i| count(i) > 0) { "" } else { ", and no input does" };
+    let (ty, nan) = (output.buffer()?.tensor_type(), count(output));
     Err(with_inputs(Error::new(format!("a result of type {ty} holds NaN in {nan} places{new}")), inputs))
 }
 

@@ -17,8 +17,12 @@ mod core;
 mod debug;
 mod error;
 mod plan;
+mod queue;
 mod registry;
+mod run;
 mod space;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod words;
 

@@ -17,8 +17,9 @@ pub(crate) struct Plan {
     /// `None` if all results are inputs.
     pub(crate) executable: Option<Arc<Executable>>,
     pub(crate) inputs: Vec<Source>,
-    /// Inputs of the executable that it takes over, and their slots.
-    pub(crate) donated: Vec<(usize, usize)>,
+    /// Inputs that the executable takes over, if nobody else holds them.
+    pub(crate) donated: Vec<usize>,
+    pub(crate) outputs: Vec<Output>,
     pub(crate) results: Vec<Option<New>>,
     pub(crate) written: Vec<(usize, TypeId, Value)>,
 }
@@ -32,6 +33,13 @@ pub(crate) enum Source {
     /// An integer of this plan's own.
     Position(usize),
     Rng,
+}
+
+/// An output of the executable.
+pub(crate) struct Output {
+    pub(crate) bytes: u64,
+    /// The input whose cell it is written to, if that has its type: what the cell goes back to when the call fails.
+    pub(crate) replaces: Option<usize>,
 }
 
 /// Where a value comes from.

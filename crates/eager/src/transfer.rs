@@ -70,7 +70,7 @@ impl Core {
     /// # Errors
     /// The failure of what computed it, with the op and the line; what the plugin reports.
     pub fn download(&self, cell: u64, ty: &CellType, bytes: &mut [u8]) -> Result<bool> {
-        let (value, origin) = {
+        let (value, origin, device) = {
             let state = self.lock();
             let cell = state.cells.get(cell)?;
             let Some(value) = cell.value.clone() else {
@@ -81,9 +81,10 @@ impl Core {
             if !fits {
                 return Ok(false);
             }
-            (value, cell.origin)
+            (value, cell.origin, cell.device)
         };
-        value.buffer().copy_to_host(bytes).map_err(|e| self.explain(&self.lock(), e.into(), origin))?;
+        self.settle(device)?;
+        value.buffer()?.copy_to_host(bytes).map_err(|e| self.explain(&self.lock(), e.into(), origin))?;
         Ok(true)
     }
 
@@ -97,8 +98,9 @@ impl Core {
             let (source, target) = (state.cells.get(from)?, state.cells.get(to)?);
             (source.value.clone(), source.ty, source.origin, target.device)
         };
+        self.drain();
         let copy = match value {
-            Some(value) => Some(Held::new(value.buffer().copy_to_device(self.device(device)?)?, self.ledger(device))),
+            Some(value) => Some(Held::new(value.buffer()?.copy_to_device(self.device(device)?)?, self.ledger(device))),
             None => None,
         };
         let mut state = self.lock();

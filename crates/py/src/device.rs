@@ -16,7 +16,7 @@ fn make() -> eager::Result<Arc<Core>> {
     let new = |plugin| {
         let core = Core::new(session(plugin)?).map_err(raise)?;
         core.set_seeds(abi::seeds);
-        Ok(Arc::new(core))
+        Ok(core)
     };
     plugin.and_then(new).map_err(|e: PyErr| eager::Error { kind: eager::Kind::Runtime, message: e.to_string() })
 }
@@ -62,6 +62,14 @@ fn device_synchronize(py: Python<'_>, index: usize) -> PyResult<()> {
     py.detach(wait).map_err(raise)
 }
 
+/// Starts all calls that are in line, so that no thread of the device's is at work when the process ends.
+#[pyfunction]
+fn device_drain(py: Python<'_>) {
+    if let Some(core) = abi::core_if_made().filter(|_| !abi::forked()) {
+        py.detach(|| core.drain());
+    }
+}
+
 /// Whether the devices belong to another process, of which this one is a fork.
 #[pyfunction]
 fn device_forked() -> bool {
@@ -97,6 +105,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(device_join, m)?)?;
     m.add_function(wrap_pyfunction!(device_count, m)?)?;
     m.add_function(wrap_pyfunction!(device_synchronize, m)?)?;
+    m.add_function(wrap_pyfunction!(device_drain, m)?)?;
     m.add_function(wrap_pyfunction!(device_forked, m)?)?;
     m.add_function(wrap_pyfunction!(device_properties, m)?)?;
     m.add_function(wrap_pyfunction!(device_stats, m)?)

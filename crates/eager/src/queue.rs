@@ -1,0 +1,189 @@
+//! Calls on their way to the plugin, in order.
+//!
+//! A call is put in line and returns; a thread of the device's own starts it. Whoever needs a value does not wait for that
+//! thread's turn but starts what is in line itself ([`Core::drain`]). So the thread decides nothing: it only lets the
+//! caller get on, where calls come so fast that it is awake anyway. A call that finds it asleep starts itself, which costs
+//! less than waking it.
+
+use crate::core::Core;
+use crate::run::{Starter, Task};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Calls in line beyond which a caller starts them itself.
+const MOST_WAITING: usize = 4096;
+/// Calls that come closer than this are worth a thread of their own.
+const BURST: Duration = Duration::from_micros(5);
+/// How long that thread looks for the next before it sleeps. Longer, and it takes a processor from the plugin's threads
+/// for nothing.
+const LINGER: Duration = Duration::from_micros(10);
+/// How long a caller looks for its turn before it sleeps: most turns are shorter than to sleep and be woken.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+/// The line.
+pub(crate) struct Queue {
+    waiting: Mutex<VecDeque<Task>>,
+    turn: Mutex<Turn>,
+    signal: Arc<Signal>,
+    thread: OnceLock<Thread>,
+    /// When a call last started itself.
+    last: Mutex<Option<Instant>>,
+}
+
+/// Held by whoever starts calls.
+#[derive(Default)]
+struct Turn {
+    starter: Starter,
+    /// Empty between turns, kept for its memory.
+    tasks: VecDeque<Task>,
+}
+
+/// What the thread watches.
+#[derive(Default)]
+struct Signal {
+    waiting: AtomicUsize,
+    asleep: AtomicBool,
+    closed: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    pub(crate) fn new() -> Queue {
+        Queue {
+            waiting: Mutex::default(),
+            turn: Mutex::default(),
+            signal: Arc::default(),
+            thread: OnceLock::new(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Puts a call in line. To be followed by [`Core::nudge`], without locks.
+    pub(crate) fn push(&self, task: Task) {
+        self.signal.waiting.fetch_add(1, Ordering::SeqCst);
+        lock(&self.waiting).push_back(task);
+    }
+
+    /// Whether nothing is in line or being started.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.signal.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Starts the thread, if there is a processor for it.
+    pub(crate) fn employ(&self, core: Weak<Core>) {
+        if thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
+            return;
+        }
+        let signal = self.signal.clone();
+        let work = move || {
+            while !signal.closed.load(Ordering::SeqCst) {
+                let Some(core) = core.upgrade() else { return };
+                core.drain();
+                drop(core);
+                signal.rest();
+            }
+        };
+        // Without it, calls start themselves.
+        if let Ok(handle) = thread::Builder::new().name("torchtpu".to_owned()).spawn(work) {
+            let _ = self.thread.set(handle.thread().clone());
+        }
+    }
+
+    /// The turn to start calls; `None` if by then nothing is in line.
+    fn turn(&self) -> Option<MutexGuard<'_, Turn>> {
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            match self.turn.try_lock() {
+                Ok(turn) => return Some(turn),
+                Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
+                Err(TryLockError::WouldBlock) if self.is_empty() => return None,
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        Some(lock(&self.turn))
+    }
+
+    /// Whether the caller is to start what is in line itself; else the thread does.
+    fn is_callers(&self) -> bool {
+        let Some(thread) = self.thread.get() else { return true };
+        if self.signal.waiting.load(Ordering::SeqCst) > MOST_WAITING {
+            return true;
+        }
+        if !self.signal.asleep.load(Ordering::SeqCst) {
+            return false;
+        }
+        let now = Instant::now();
+        let burst = lock(&self.last).replace(now).is_some_and(|last| now - last < BURST);
+        if burst && self.signal.asleep.swap(false, Ordering::SeqCst) {
+            thread.unpark();
+        }
+        !burst
+    }
+}
+
+impl Signal {
+    /// Looks for more for a while, then sleeps until there is some.
+    fn rest(&self) {
+        let since = Instant::now();
+        while since.elapsed() < LINGER {
+            if self.waiting.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.asleep.store(true, Ordering::SeqCst);
+        // A call that came before it could see that nobody is awake.
+        while self.waiting.load(Ordering::SeqCst) == 0 && self.asleep.load(Ordering::SeqCst) {
+            thread::park();
+            if self.closed.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.signal.closed.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+impl Core {
+    /// Sees to it that what is in line is started, now or soon.
+    pub(crate) fn nudge(&self) {
+        if self.queue.is_callers() {
+            self.drain();
+        }
+    }
+
+    /// Starts what is in line. Afterwards every value that was promised before is there, or has failed. To be called
+    /// without locks.
+    pub fn drain(&self) {
+        while !self.queue.is_empty() {
+            let Some(mut turn) = self.queue.turn() else { return };
+            let Turn { starter, tasks } = &mut *turn;
+            std::mem::swap(tasks, &mut *lock(&self.queue.waiting));
+            for task in tasks.drain(..) {
+                self.start_queued(starter, task);
+                self.queue.signal.waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Starts a call at once, after all that are in line.
+    pub(crate) fn start_now(&self, task: Task) -> crate::Result<()> {
+        self.drain();
+        let mut turn = lock(&self.queue.turn);
+        self.start(&mut turn.starter, task)
+    }
+}

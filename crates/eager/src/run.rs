@@ -1,0 +1,263 @@
+//! How a call with a plan runs: its storages get values that are promised, and the execution that keeps the promise is put
+//! in line, and started when its turn comes.
+
+use crate::cells::{Held, Origin};
+use crate::core::{Core, Made, Mode, Request, State};
+use crate::debug;
+use crate::error::{Error, Result};
+use crate::plan::{New, Plan, Source, Value};
+use ir::{DType, TensorType};
+use runtime::{Buffer, ExecuteOptions, Execution};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, MutexGuard};
+
+/// Numbers kept on a device.
+const MOST_NUMBERS: usize = 1024;
+
+/// Calls that make so many bytes are started by their caller: if memory has run out, the error comes at their line. They
+/// take so long that it gains nothing to leave them to another thread.
+const AT_ONCE: u64 = 1 << 20;
+
+/// An execution in line.
+pub(crate) struct Task {
+    plan: Arc<Plan>,
+    inputs: SmallVec<[Feed; 4]>,
+    outputs: SmallVec<[Arc<Held>; 2]>,
+    device: usize,
+    origin: Origin,
+    mode: Mode,
+}
+
+/// What an input gets.
+enum Feed {
+    Value(Arc<Held>),
+    Number { float: bool, bits: u64 },
+    Seed([u64; 2]),
+}
+
+/// What whoever starts executions has at hand: numbers that are on a device already.
+#[derive(Default)]
+pub(crate) struct Starter {
+    numbers: FxHashMap<(usize, bool, u64), Arc<Held>>,
+}
+
+/// Why an execution did not start.
+enum Failure {
+    /// The call that should have made an input has failed, and said so.
+    Inherited(Error),
+    Own(Error),
+}
+
+impl Core {
+    /// Runs a call: in line, or at once in debug mode and where it is large.
+    pub(crate) fn run(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        plan: &Arc<Plan>,
+        request: &Request<'_>,
+    ) -> Result<Vec<Option<Made>>> {
+        let origin = Origin { op: request.words[0] as u32, location: request.location };
+        let inputs = self.feeds(&state, plan, request)?;
+        let ledger = self.ledger(request.device);
+        let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| Held::promised(o.bytes, ledger)).collect();
+        let made = state.publish(plan, request, origin, &inputs, &outputs)?;
+        state.count(origin);
+        self.count_run(plan.executable.is_some());
+        if plan.executable.is_none() {
+            return Ok(made);
+        }
+        let task = Task { plan: plan.clone(), inputs, outputs, device: request.device, origin, mode: request.mode };
+        let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
+        if !request.mode.debug && bytes < AT_ONCE {
+            self.queue.push(task);
+            drop(state);
+            self.nudge();
+            return Ok(made);
+        }
+        drop(state);
+        self.run_now(task).inspect_err(|_| made.iter().flatten().for_each(|m| self.cell_drop(m.cell)))?;
+        Ok(made)
+    }
+
+    /// Starts a call, and in debug mode waits for it.
+    fn run_now(&self, task: Task) -> Result<()> {
+        if !task.mode.check_nan {
+            return self.start_now(task);
+        }
+        let value = |feed: &Feed| if let Feed::Value(held) = feed { Some(held.clone()) } else { None };
+        let inputs: Vec<_> = task.inputs.iter().filter_map(value).collect();
+        let (outputs, origin) = (task.outputs.clone(), task.origin);
+        self.start_now(task)?;
+        debug::refuse_nan(&inputs, &outputs).map_err(|e| self.explain(&self.lock(), e, origin))
+    }
+
+    fn feeds(&self, state: &State, plan: &Plan, request: &Request<'_>) -> Result<SmallVec<[Feed; 4]>> {
+        let mut feeds = SmallVec::new();
+        for source in &plan.inputs {
+            feeds.push(match *source {
+                Source::Cell(slot) => Feed::Value(match &state.cells.get(request.cells[slot])?.value {
+                    Some(value) => value.clone(),
+                    None => self.zeros(state, plan, slot, request.device)?,
+                }),
+                Source::Scalar(i, float) => {
+                    Feed::Number { float, bits: request.scalars.get(i).copied().unwrap_or_default() }
+                }
+                Source::Position(position) => Feed::Number { float: false, bits: position as u64 },
+                Source::Rng => Feed::Seed(self.seed(request.device, request.generator)),
+            });
+        }
+        Ok(feeds)
+    }
+
+    /// What a storage that was never written reads as.
+    fn zeros(&self, state: &State, plan: &Plan, slot: usize, device: usize) -> Result<Arc<Held>> {
+        let assumed = plan.assumed.iter().find(|(s, _)| *s == slot).and_then(|(_, ty)| state.cells.ty(*ty));
+        let ty = assumed.ok_or_else(|| Error::internal("a storage without a value or a type"))?;
+        let ty = TensorType { dtype: ty.dtype, shape: ty.layout.sizes.clone() };
+        self.send_bytes(device, &vec![0; ty.size_in_bytes()], &ty)
+    }
+
+    pub(crate) fn send_bytes(&self, device: usize, bytes: &[u8], ty: &TensorType) -> Result<Arc<Held>> {
+        let buffer = Buffer::from_host(self.device(device)?, bytes, driver::runtime_type(ty))?;
+        Ok(Held::new(buffer, self.ledger(device)))
+    }
+
+    /// Starts a call whose turn has come; a failure waits for the next synchronisation.
+    pub(crate) fn start_queued(&self, starter: &mut Starter, task: Task) {
+        let (device, outputs) = (task.device, task.outputs.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| self.start(starter, task)));
+        let result = result.unwrap_or_else(|_| Err(Error::internal("starting a call panicked")));
+        if let Err(error) = result {
+            outputs.iter().for_each(|o| o.fill(Err(error.clone())));
+            self.note_failure(device, error);
+        }
+    }
+
+    /// Starts an execution, and keeps the promises that were made for it.
+    pub(crate) fn start(&self, starter: &mut Starter, task: Task) -> Result<()> {
+        let Task { plan, inputs, outputs, device, origin, mode } = task;
+        let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
+        let held: SmallVec<[Arc<Held>; 8]> = held.collect();
+        let error = match self.execute(&plan, &held, device) {
+            Ok(run) => {
+                for (output, buffer) in outputs.iter().zip(run.outputs) {
+                    output.fill(Ok(buffer));
+                }
+                if !mode.debug {
+                    self.watch(device, run.done, origin);
+                    return Ok(());
+                }
+                let Err(error) = run.done.wait() else { return Ok(()) };
+                Failure::Own(error.into())
+            }
+            Err(failure) => failure,
+        };
+        let (error, inherited) = match error {
+            Failure::Inherited(error) => (error, true),
+            Failure::Own(error) if mode.debug => {
+                let error = debug::with_inputs(error, &held);
+                (self.explain(&self.lock(), error, origin), false)
+            }
+            Failure::Own(error) => (self.explain(&self.lock(), error, origin), false),
+        };
+        break_promises(&plan, held, &outputs, &error);
+        if inherited && !mode.debug { Ok(()) } else { Err(error) }
+    }
+
+    fn execute<'a>(
+        &self,
+        plan: &Plan,
+        inputs: &'a [Arc<Held>],
+        device: usize,
+    ) -> std::result::Result<Execution, Failure> {
+        let ready = |(held, source): (&'a Arc<Held>, &Source)| {
+            let failure = if matches!(source, Source::Cell(_)) { Failure::Inherited } else { Failure::Own };
+            held.buffer().map_err(failure)
+        };
+        let buffers = inputs.iter().zip(&plan.inputs).map(ready);
+        let buffers = buffers.collect::<std::result::Result<SmallVec<[&Buffer; 8]>, Failure>>()?;
+        // What only this call holds, nobody can get hold of any more.
+        let lent = plan.donated.iter().copied().filter(|&i| Arc::strong_count(&inputs[i]) > 1);
+        let lent: SmallVec<[usize; 4]> = lent.collect();
+        let device = self.device(device).map_err(Failure::Own)?;
+        let options = ExecuteOptions { device: Some(device), non_donatable: &lent, launch_id: 0 };
+        let executable = plan.executable.as_ref().ok_or_else(|| Error::internal("a call without a program"));
+        executable.map_err(Failure::Own)?.execute(&buffers, &options).map_err(|e| Failure::Own(e.into()))
+    }
+
+    fn materialize(&self, starter: &mut Starter, device: usize, feed: Feed) -> Arc<Held> {
+        let sent = match feed {
+            Feed::Value(held) => return held,
+            Feed::Seed(seed) => {
+                self.send_bytes(device, &seed.map(u64::to_le_bytes).concat(), &TensorType::new(DType::U64, [2]))
+            }
+            Feed::Number { float, bits } => self.number(starter, device, float, bits),
+        };
+        sent.unwrap_or_else(|error| {
+            let nothing = Held::promised(0, self.ledger(device));
+            nothing.fill(Err(error));
+            nothing
+        })
+    }
+
+    fn number(&self, starter: &mut Starter, device: usize, float: bool, bits: u64) -> Result<Arc<Held>> {
+        if let Some(known) = starter.numbers.get(&(device, float, bits)) {
+            return Ok(known.clone());
+        }
+        let ty = TensorType::new(if float { DType::F64 } else { DType::I64 }, []);
+        let held = self.send_bytes(device, &bits.to_le_bytes(), &ty)?;
+        if starter.numbers.len() >= MOST_NUMBERS {
+            starter.numbers.clear();
+        }
+        starter.numbers.insert((device, float, bits), held.clone());
+        Ok(held)
+    }
+}
+
+/// After a failure: storages that were to be written keep what they had, as far as the plugin left it alone; what was to
+/// be made is the error.
+fn break_promises(plan: &Plan, inputs: SmallVec<[Arc<Held>; 8]>, outputs: &[Arc<Held>], error: &Error) {
+    let mut inputs: SmallVec<[Option<Arc<Held>>; 8]> = inputs.into_iter().map(Some).collect();
+    for (output, promised) in outputs.iter().zip(&plan.outputs) {
+        let before = promised.replaces.and_then(|i| inputs[i].take()).and_then(Arc::into_inner);
+        let before = before.and_then(Held::into_buffer).filter(|buffer| !buffer.is_gone());
+        output.fill(before.ok_or_else(|| error.clone()));
+    }
+}
+
+impl State {
+    /// Gives the storages of a call their next values, and makes those of its new tensors.
+    fn publish(
+        &mut self,
+        plan: &Arc<Plan>,
+        request: &Request<'_>,
+        origin: Origin,
+        inputs: &[Feed],
+        outputs: &[Arc<Held>],
+    ) -> Result<Vec<Option<Made>>> {
+        let value = |from: Value| match from {
+            Value::Output(i) => outputs.get(i).cloned(),
+            Value::Input(i) => inputs.get(i).and_then(|f| if let Feed::Value(v) = f { Some(v.clone()) } else { None }),
+        };
+        let mut made = Vec::with_capacity(plan.results.len());
+        for (index, result) in plan.results.iter().enumerate() {
+            made.push(match result {
+                None => None,
+                Some(New { from, nbytes, ty, .. }) => {
+                    let (id, address) = self.cells.add(request.device, *nbytes)?;
+                    let cell = self.cells.get_mut(id)?;
+                    (cell.ty, cell.origin, cell.value) = (*ty, origin, value(*from));
+                    Some(Made { cell: id, address, plan: plan.clone(), index })
+                }
+            });
+        }
+        for (slot, ty, from) in &plan.written {
+            let cell = self.cells.get_mut(request.cells[*slot])?;
+            (cell.ty, cell.origin) = (*ty, origin);
+            cell.value = value(*from);
+        }
+        Ok(made)
+    }
+}
