@@ -58,7 +58,7 @@ class Entry:
         dtype: torch.dtype = torch.float32,
     ) -> nn.Module:
         """A model with the same weights each time, cast to `dtype`."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             model = self.make(size, 0.2 if dropout else 0.0)
         with torch.no_grad():
@@ -70,7 +70,7 @@ class Entry:
 
     def batch(self, size: Size = "small", *, dtype: torch.dtype = torch.float32) -> Batch:
         """The same inputs and targets each time; floating-point inputs are cast to `dtype`."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed + 1)
             batch = self.data(size)
         inputs = {name: _cast(value, dtype) for name, value in batch.inputs.items()}

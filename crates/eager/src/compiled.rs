@@ -145,7 +145,7 @@ impl Core {
             }
             id
         };
-        let copy = self.run_op("aten::clone.default", device, &[cell], &[Some((0, &ty)), None])?;
+        let copy = self.run_op(ir::ops::CLONE, device, &[cell], &[Some((0, &ty)), None])?;
         let Some(Some(made)) = copy.into_iter().next() else { return Err(Error::internal("a copy without a result")) };
         let held = self.lock().cells.remove(made.cell).ok_or_else(|| Error::internal("a copy without a value"))?;
         Ok(Loan { cell, held, ty, whole: false })
@@ -207,12 +207,8 @@ impl Core {
         }
         let source = CellType { dtype: loan.ty.dtype, layout: Layout::contiguous(loan.ty.layout.sizes.clone()) };
         let staged = self.new_cell(device, source.clone(), held, origin)?.0;
-        let written = self.run_op(
-            "aten::copy_.default",
-            device,
-            &[loan.cell, staged],
-            &[Some((0, &loan.ty)), Some((1, &source)), None],
-        );
+        let written =
+            self.run_op(ir::ops::COPY, device, &[loan.cell, staged], &[Some((0, &loan.ty)), Some((1, &source)), None]);
         self.cell_drop(staged);
         written.map(drop)
     }

@@ -45,10 +45,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Binds the overloads that copies on the device go through, whoever else does.
 pub(crate) fn bind_copies() -> Result<()> {
-    for (name, arguments) in [
-        ("aten::clone.default", &["self", "memory_format"][..]),
-        ("aten::copy_.default", &["self", "src", "non_blocking"]),
-    ] {
+    for (name, arguments) in
+        [(ir::ops::CLONE, &["self", "memory_format"][..]), (ir::ops::COPY, &["self", "src", "non_blocking"])]
+    {
         bind(number(name).ok_or_else(|| Error::internal(format!("{name} is not in the table")))?, arguments)?;
     }
     Ok(())

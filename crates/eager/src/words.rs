@@ -8,6 +8,24 @@ use ir::symbol::Sym;
 use ir::{DType, Number, Precision, Shape};
 use std::sync::Arc;
 
+/// The low bytes of words: `TpuTag`.
+mod tag {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const TENSOR: u8 = 1;
+    pub(super) const INT: u8 = 2;
+    pub(super) const BOOL: u8 = 3;
+    pub(super) const FLOAT: u8 = 4;
+    pub(super) const LIFTED: u8 = 5;
+    pub(super) const COMPLEX: u8 = 6;
+    pub(super) const STRING: u8 = 7;
+    pub(super) const DTYPE: u8 = 8;
+    pub(super) const DEVICE: u8 = 9;
+    pub(super) const LAYOUT: u8 = 10;
+    pub(super) const MEMORY_FORMAT: u8 = 11;
+    pub(super) const LIST: u8 = 12;
+    pub(super) const HOST: u8 = 13;
+}
+
 /// The words of a call.
 pub(crate) struct Reader<'a> {
     words: &'a [u64],
@@ -60,23 +78,23 @@ impl<'a> Reader<'a> {
         let plain = |arg| Ok(Word::Plain(arg));
         let number = |n| plain(Arg::Scalar(Scalar::Known(n)));
         match word as u8 {
-            0 => plain(Arg::None),
-            1 => self.tensor(word),
-            2 => number(Number::Int(self.next()? as i64)),
-            3 => number(Number::Bool(word >> 8 != 0)),
-            4 => number(Number::Float(f64::from_bits(self.next()?))),
-            5 => plain(Arg::Scalar(Scalar::Symbolic(self.lifted(word >> 8 != 0)?))),
-            6 => {
+            tag::NONE => plain(Arg::None),
+            tag::TENSOR => self.tensor(word),
+            tag::INT => number(Number::Int(self.next()? as i64)),
+            tag::BOOL => number(Number::Bool(word >> 8 != 0)),
+            tag::FLOAT => number(Number::Float(f64::from_bits(self.next()?))),
+            tag::LIFTED => plain(Arg::Scalar(Scalar::Symbolic(self.lifted(word >> 8 != 0)?))),
+            tag::COMPLEX => {
                 let (re, im) = (self.next()?, self.next()?);
                 number(Number::Complex(f64::from_bits(re), f64::from_bits(im)))
             }
-            7 => self.string((word >> 8) as usize).map(|s| Word::Plain(Arg::Str(s))),
-            8 => plain(Arg::DType(dtype((word >> 8) as u8)?)),
-            9 => plain(Arg::Device("tpu".into())),
-            10 => plain(Arg::Strided),
-            11 => plain(Arg::MemoryFormat(memory_format(word >> 8)?)),
-            12 => (0..word >> 8).map(|_| self.argument()).collect::<Result<_>>().map(Word::List),
-            13 => {
+            tag::STRING => self.string((word >> 8) as usize).map(|s| Word::Plain(Arg::Str(s))),
+            tag::DTYPE => plain(Arg::DType(dtype((word >> 8) as u8)?)),
+            tag::DEVICE => plain(Arg::Device("tpu".into())),
+            tag::LAYOUT => plain(Arg::Strided),
+            tag::MEMORY_FORMAT => plain(Arg::MemoryFormat(memory_format(word >> 8)?)),
+            tag::LIST => (0..word >> 8).map(|_| self.argument()).collect::<Result<_>>().map(Word::List),
+            tag::HOST => {
                 let (dtype, float, wrapped) = (dtype((word >> 8) as u8)?, word >> 16 & 1 == 1, word >> 17 & 1 == 1);
                 Ok(Word::Host { dtype, sym: self.lifted(float)?, wrapped })
             }
@@ -155,11 +173,11 @@ pub(crate) fn write(op: u32, arguments: &[Option<(usize, &CellType)>]) -> Vec<u6
     let mut words = vec![u64::from(op) | F32 << 32];
     for argument in arguments {
         let Some((slot, CellType { dtype, layout })) = argument else {
-            words.push(0);
+            words.push(tag::NONE.into());
             continue;
         };
         let (code, rank) = (dtype_code(*dtype) as u64, layout.sizes.len() as u64);
-        words.extend([1 | code << 8 | rank << 16 | (*slot as u64) << 32, layout.offset as u64]);
+        words.extend([u64::from(tag::TENSOR) | code << 8 | rank << 16 | (*slot as u64) << 32, layout.offset as u64]);
         words.extend(layout.sizes.iter().chain(&layout.strides).map(|&n| n as u64));
     }
     words
@@ -211,5 +229,37 @@ fn memory_format(code: u64) -> Result<MemoryFormat> {
         2 => Ok(MemoryFormat::ChannelsLast),
         3 => Ok(MemoryFormat::ChannelsLast3d),
         _ => Err(Error::internal(format!("{code} is no memory format"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+
+    #[test]
+    fn tags_are_those_of_the_header() {
+        let header = include_str!("../../../csrc/abi.h");
+        let defined = |name: &str| -> u8 {
+            let (_, rest) = header.split_once(&format!("  TPU_{name} = ")).expect(name);
+            rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).expect(name)
+        };
+        for (name, value) in [
+            ("NONE", tag::NONE),
+            ("TENSOR", tag::TENSOR),
+            ("INT", tag::INT),
+            ("BOOL", tag::BOOL),
+            ("FLOAT", tag::FLOAT),
+            ("LIFTED", tag::LIFTED),
+            ("COMPLEX", tag::COMPLEX),
+            ("STRING", tag::STRING),
+            ("DTYPE", tag::DTYPE),
+            ("DEVICE", tag::DEVICE),
+            ("LAYOUT", tag::LAYOUT),
+            ("MEMORY_FORMAT", tag::MEMORY_FORMAT),
+            ("LIST", tag::LIST),
+            ("HOST", tag::HOST),
+        ] {
+            assert_eq!(value, defined(name), "{name}");
+        }
     }
 }

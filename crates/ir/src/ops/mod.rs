@@ -78,6 +78,11 @@ use crate::error::Result;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
+/// A tensor's copy: the eager device makes copies for itself.
+pub const CLONE: &str = "aten::clone.default";
+/// A write of one tensor's elements to another's: likewise.
+pub const COPY: &str = "aten::copy_.default";
+
 /// Appends the core ops that compute a call's results.
 pub type ExpandFn = fn(&Call<'_>, &Builder) -> Result<Outs>;
 /// The layouts of the results over the storage of `self`, whose layout is given; `None` where PyTorch would copy.
