@@ -1,0 +1,255 @@
+// A call on its way to the core: its op, and its arguments written down as words (abi.h).
+#pragma once
+
+#include "shim.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace torchtpu {
+
+// How an argument of a schema is written.
+enum class Kind : uint8_t { Plain, Number, DType, Layout, MemoryFormat, Device, Generator };
+
+struct Argument {
+  Kind kind = Kind::Plain;
+  bool elements = false;   // of a list
+  bool tensor = false;     // a number in its place is a 0-d tensor
+  bool has_default = false;
+  double value = 0;        // of a default that is a number
+};
+
+// An op as the core numbers it.
+struct Op {
+  uint32_t number = 0;
+  c10::OperatorHandle handle;
+  std::vector<Argument> arguments;
+  std::vector<size_t> written;  // arguments that are returned
+  bool in_place_list = false;
+  bool returns_written = false;
+  bool indexed = false;  // takes a list of indices
+
+  explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
+};
+
+inline Kind kind_of(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::FloatType:
+      return Kind::Number;
+    case c10::TypeKind::ScalarTypeType:
+      return Kind::DType;
+    case c10::TypeKind::LayoutType:
+      return Kind::Layout;
+    case c10::TypeKind::MemoryFormatType:
+      return Kind::MemoryFormat;
+    case c10::TypeKind::DeviceObjType:
+      return Kind::Device;
+    case c10::TypeKind::GeneratorType:
+      return Kind::Generator;
+    default:
+      return Kind::Plain;
+  }
+}
+
+inline Argument describe(const c10::Argument& argument) {
+  Argument result;
+  auto type = argument.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  if (const auto list = type->cast<c10::ListType>()) {
+    result.elements = true;
+    type = list->getElementType();
+  }
+  result.kind = kind_of(*type);
+  result.tensor = type->kind() == c10::TypeKind::TensorType;
+  const auto& value = argument.default_value();
+  if (value.has_value() && value->isScalar() && !value->isComplexDouble()) {
+    result.has_default = true;
+    result.value = value->toScalar().toDouble();
+  }
+  return result;
+}
+
+// A call being written down.
+class Writer {
+ public:
+  explicit Writer(const Op& op) : op_(op) {
+    const auto dtype = static_cast<uint64_t>(c10::typeMetaToScalarType(c10::get_default_dtype()));
+    const auto precision = static_cast<uint64_t>(at::globalContext().float32MatmulPrecision());
+    words.push_back(op.number | dtype << 32 | precision << 40);
+  }
+
+  // Everything from `first` on; finds the device on the way: that of the tensors, or what the call says.
+  void arguments(const torch::jit::Stack& stack, size_t first) {
+    for (size_t i = 0; i < op_.arguments.size(); ++i) {
+      argument(stack[first + i], op_.arguments[i]);
+    }
+  }
+
+  c10::SmallVector<uint64_t, 64> words;
+  c10::SmallVector<TpuCell, 8> cells;
+  c10::SmallVector<uint64_t, 8> scalars;
+  void* generator = nullptr;
+  c10::DeviceIndex device = -1;
+
+ private:
+  void argument(const c10::IValue& value, const Argument& as) {
+    switch (as.kind) {
+      case Kind::DType:
+        return value.isInt() ? code(TPU_DTYPE, value.toInt()) : none();
+      case Kind::Layout:
+        return value.isInt() ? code(TPU_LAYOUT, 0) : none();
+      case Kind::MemoryFormat:
+        return value.isInt() ? code(TPU_MEMORY_FORMAT, value.toInt()) : none();
+      case Kind::Device:
+        if (value.isDevice() && value.toDevice().has_index()) note(value.toDevice().index());
+        return value.isDevice() ? code(TPU_DEVICE, 0) : none();
+      case Kind::Generator:
+        if (value.isGenerator() && value.toGenerator().defined() && value.toGenerator().device().type() == kTpu) {
+          generator = value.toGenerator().unsafeGetGeneratorImpl();
+        }
+        return none();
+      default:
+        return plain(value, as);
+    }
+  }
+
+  void plain(const c10::IValue& value, const Argument& as) {
+    if (value.isTensor()) return tensor(value.toTensor());
+    if (value.isNone()) return none();
+    if (value.isBool()) return code(TPU_BOOL, value.toBool() ? 1 : 0);
+    if (value.isInt()) return as.kind == Kind::Number ? lifted(value.toInt(), as) : integer(value.toInt());
+    if (value.isDouble()) return lifted(value.toDouble(), as);
+    if (value.isComplexDouble()) return complex(value.toComplexDouble());
+    if (value.isString()) return string(value.toStringRef());
+    if (value.isTensorList()) {
+      const auto list = value.toTensorList();
+      code(TPU_LIST, static_cast<int64_t>(list.size()));
+      for (const at::Tensor& t : list) tensor(t);
+      return;
+    }
+    if (value.isIntList()) {
+      const auto list = value.toIntList();
+      code(TPU_LIST, static_cast<int64_t>(list.size()));
+      for (const int64_t i : list) integer(i);
+      return;
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(value.isList(), "an argument of kind ", value.tagKind(), " cannot go to \"tpu\"");
+    const auto list = value.toListRef();
+    code(TPU_LIST, static_cast<int64_t>(list.size()));
+    for (const auto& element : list) {
+      // Indices may lie on the CPU, as on CUDA.
+      const bool index = value.isOptionalTensorList() && element.isTensor() && element.toTensor().defined() &&
+          element.toTensor().device().is_cpu();
+      plain(index ? c10::IValue(brought(element.toTensor())) : element, as);
+    }
+  }
+
+  const at::Tensor& brought(const at::Tensor& t) {
+    const auto target = c10::Device(kTpu, device < 0 ? current_device() : device);
+    kept_.push_back(t.to(target));
+    return kept_.back();
+  }
+
+  void none() {
+    words.push_back(TPU_NONE);
+  }
+  void code(TpuTag tag, int64_t value) {
+    words.push_back(tag | static_cast<uint64_t>(value) << 8);
+  }
+  void integer(int64_t value) {
+    words.push_back(TPU_INT);
+    words.push_back(static_cast<uint64_t>(value));
+  }
+  static uint64_t bits(double value) {
+    uint64_t result = 0;
+    std::memcpy(&result, &value, sizeof(result));
+    return result;
+  }
+
+  // A number that equals the default, or is zero where the default is one (`beta`, `alpha`), decides the program, so that
+  // PyTorch's shortcuts hold; any other is an argument of it and decides nothing.
+  static bool decides(double value, const Argument& as) {
+    return as.has_default && (value == as.value || (as.value == 1 && value == 0));
+  }
+  void lifted(int64_t value, const Argument& as) {
+    if (decides(static_cast<double>(value), as)) return integer(value);
+    words.push_back(TPU_LIFTED);
+    scalars.push_back(static_cast<uint64_t>(value));
+  }
+  void lifted(double value, const Argument& as) {
+    if (decides(value, as)) {
+      words.push_back(TPU_FLOAT);
+      words.push_back(bits(value));
+      return;
+    }
+    words.push_back(TPU_LIFTED | 1 << 8);
+    scalars.push_back(bits(value));
+  }
+  void complex(c10::complex<double> value) {
+    words.push_back(TPU_COMPLEX);
+    words.push_back(bits(value.real()));
+    words.push_back(bits(value.imag()));
+  }
+  void string(const std::string& text) {
+    code(TPU_STRING, static_cast<int64_t>(text.size()));
+    for (size_t i = 0; i < text.size(); i += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, text.data() + i, std::min<size_t>(8, text.size() - i));
+      words.push_back(word);
+    }
+  }
+
+  void note(c10::DeviceIndex index) {
+    if (device < 0) device = index;
+    TORCH_CHECK(
+        device == index, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
+        static_cast<int>(device), " and tpu:", static_cast<int>(index), "!");
+  }
+
+  void tensor(const at::Tensor& t) {
+    if (!t.defined()) return none();
+    if (t.device().type() != kTpu) return host(t);
+    note(t.device().index());
+    const auto cell = cell_of(*t.storage().unsafeGetStorageImpl());
+    size_t slot = 0;
+    while (slot < cells.size() && cells[slot] != cell) ++slot;
+    if (slot == cells.size()) cells.push_back(cell);
+    const auto sizes = t.sizes();
+    const auto strides = t.strides();
+    words.push_back(
+        TPU_TENSOR | static_cast<uint64_t>(t.scalar_type()) << 8 | static_cast<uint64_t>(sizes.size()) << 16 |
+        static_cast<uint64_t>(slot) << 32);
+    words.push_back(static_cast<uint64_t>(t.storage_offset()));
+    for (const auto s : sizes) words.push_back(static_cast<uint64_t>(s));
+    for (const auto s : strides) words.push_back(static_cast<uint64_t>(s));
+  }
+
+  // A tensor without dimensions on the CPU goes along as a number; larger ones are an error, as on CUDA.
+  void host(const at::Tensor& t) {
+    TORCH_CHECK(
+        t.dim() == 0 && t.device().is_cpu(),
+        "Expected all tensors to be on the same device, but found at least two devices, tpu:",
+        static_cast<int>(device < 0 ? current_device() : device), " and ", t.device(), "!");
+    const auto value = at::_local_scalar_dense(t);
+    const uint64_t wrapped = t.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0;
+    const bool is_float = value.isFloatingPoint();
+    if (value.isComplex()) return complex(value.toComplexDouble());
+    words.push_back(
+        TPU_HOST | static_cast<uint64_t>(t.scalar_type()) << 8 | (is_float ? 1ull : 0ull) << 16 | wrapped << 17);
+    scalars.push_back(is_float ? bits(value.toDouble()) : static_cast<uint64_t>(value.toLong()));
+  }
+
+  const Op& op_;
+  c10::SmallVector<at::Tensor, 2> kept_;
+};
+
+}  // namespace torchtpu

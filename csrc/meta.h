@@ -1,0 +1,104 @@
+// What PyTorch says that a call gives, from its meta kernels: asked for calls that the core sees for the first time.
+#pragma once
+
+#include <torch/csrc/Exceptions.h>
+
+#include "call.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <utility>
+
+namespace torchtpu {
+
+// Whether a meta kernel in Python says that it cannot know; the error is then gone.
+inline bool forget_not_implemented(python_error& error) {
+  const auto state = PyGILState_Ensure();
+  error.restore();
+  const bool unknown = PyErr_ExceptionMatches(PyExc_NotImplementedError) != 0;
+  if (unknown) {
+    PyErr_Clear();
+  } else {
+    error.persist();
+  }
+  PyGILState_Release(state);
+  return unknown;
+}
+
+class Expectation {
+ public:
+  // Nothing is known.
+  Expectation() = default;
+
+  // Runs the meta kernel on tensors like the arguments. Its errors are PyTorch's own, and the user's.
+  Expectation(const Op& op, const torch::jit::Stack& stack, size_t first) {
+    torch::jit::Stack copy;
+    for (size_t i = 0; i < op.arguments.size(); ++i) copy.push_back(like(stack[first + i]));
+    try {
+      const at::AutoDispatchBelowAutograd below;
+      op.handle.callBoxed(&copy);
+    } catch (const c10::NotImplementedError&) {
+      return;
+    } catch (python_error& error) {
+      if (!forget_not_implemented(error)) throw;
+      return;
+    }
+    known = true;
+    for (const auto& value : copy) collect(value);
+    for (const auto& t : tensors) {
+      types.push_back(
+          t.defined() ? TpuTensorType{static_cast<int32_t>(t.scalar_type()), static_cast<uint32_t>(t.dim()),
+                                      t.sizes().data(), t.strides().data()}
+                      : TpuTensorType{-1, 0, nullptr, nullptr});
+    }
+  }
+
+  bool known = false;
+  std::vector<at::Tensor> tensors;
+  std::vector<TpuTensorType> types;
+
+ private:
+  c10::IValue like(const c10::IValue& value) {
+    if (value.isTensor()) return meta(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& t : value.toTensorList()) list.push_back(meta(t));
+      return list;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+        list.push_back(t.has_value() ? std::optional<at::Tensor>(meta(*t)) : std::nullopt);
+      }
+      return list;
+    }
+    if (value.isDevice()) return c10::Device(c10::DeviceType::Meta);
+    if (value.isGenerator()) return {};
+    return value;
+  }
+
+  at::Tensor meta(const at::Tensor& t) {
+    if (!t.defined() || t.device().type() != kTpu) return t;
+    for (const auto& [real, fake] : made_) {
+      if (real.is_same(t)) return fake;
+    }
+    const auto options = t.options().device(c10::DeviceType::Meta);
+    made_.emplace_back(t, at::empty_strided(t.sizes(), t.strides(), options));
+    return made_.back().second;
+  }
+
+  void collect(const c10::IValue& value) {
+    if (value.isTensor()) {
+      tensors.push_back(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorList()) tensors.push_back(t);
+    } else if (value.isNone()) {
+      tensors.emplace_back();
+    }
+  }
+
+  std::vector<std::pair<at::Tensor, at::Tensor>> made_;
+};
+
+}  // namespace torchtpu
