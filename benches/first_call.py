@@ -62,6 +62,7 @@ def child(model: str, mode: str, backend: str, size: str, cache: str) -> dict[st
     """The same in a fresh process whose caches are in the folder `cache`."""
     command = [sys.executable, __file__, "--child", model, mode, backend, size]
     env = {**os.environ, "TORCHTPU_CACHE_DIR": f"{cache}/torchtpu", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor"}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # users' Python files are compiled once
     run = subprocess.run(command, env=env, capture_output=True, text=True)
     if run.returncode:
         return {"failure": (run.stderr.strip().splitlines() or ["no message"])[-1][:160]}
