@@ -7,7 +7,7 @@ use super::expr::formula;
 use super::normalization::{
     affine, back_over, inverse_deviation, moments, normalised_gradient, nothing, statistics_type,
 };
-use super::support;
+use super::support::{self, scalar_like};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
@@ -187,9 +187,10 @@ fn undefined(name: &str) -> Error {
 }
 
 /// `(1 - momentum) * old + momentum * new`, in the type of `old`.
-fn moved(b: &Builder, old: ValueId, new: ValueId, momentum: f64) -> Result<ValueId> {
-    let wide = b.dtype(new);
-    let next = formula(b, [b.convert(old, wide)?, new], |[old, new]| old * (1.0 - momentum) + new * momentum)?;
+fn moved(c: &Call<'_>, b: &Builder, old: ValueId, new: ValueId) -> Result<ValueId> {
+    let momentum = scalar_like(c, b, &c.scalar("momentum")?, new)?;
+    let operands = [b.convert(old, b.dtype(new))?, new, momentum];
+    let next = formula(b, operands, |[old, new, momentum]| old * (1.0 - momentum) + new * momentum)?;
     b.convert(next, b.dtype(old))
 }
 
@@ -215,17 +216,16 @@ fn normalise(c: &Call<'_>, b: &Builder, training: bool) -> Result<Normalised> {
     let x = b.convert(input, dtype.accumulator())?;
     if !training {
         let (mean, var) = running(c, b)?;
-        let invstd = inverse_deviation(b, b.convert(var, b.dtype(x))?, c.float("eps")?)?;
+        let invstd = inverse_deviation(c, b, b.convert(var, b.dtype(x))?, &c.scalar("eps")?)?;
         let y = scale(b, x, b.convert(mean, b.dtype(x))?, invstd, weight, bias)?;
         let empty = nothing(b, saved)?;
         return Ok(Normalised { values: [b.convert(y, dtype)?, empty, empty], statistics: [None, None] });
     }
     ensure!(count * shape[1] > 0, "input tensor must have at least one element, but got input_sizes = {shape:?}");
     let (mean, var) = moments(b, x, &dims)?;
-    let invstd = inverse_deviation(b, var, c.float("eps")?)?;
+    let invstd = inverse_deviation(c, b, var, &c.scalar("eps")?)?;
     let y = scale(b, x, mean, invstd, weight, bias)?;
-    let momentum = c.float("momentum")?;
-    let next = |old: Option<ValueId>, new| old.map(|old| moved(b, old, new, momentum)).transpose();
+    let next = |old: Option<ValueId>, new| old.map(|old| moved(c, b, old, new)).transpose();
     let statistics = [next(stats[0], mean)?, next(stats[1], unbiased(b, var, count)?)?];
     Ok(Normalised { values: [b.convert(y, dtype)?, b.convert(mean, saved)?, b.convert(invstd, saved)?], statistics })
 }
@@ -282,7 +282,7 @@ fn backward(c: &Call<'_>, b: &Builder, train: bool, save_invstd: &str) -> Result
         (save_mean.ok_or_else(missing)?, b.convert(save_invstd?.ok_or_else(missing)?, wide)?)
     } else {
         let var = b.convert(running_var.ok_or_else(missing)?, wide)?;
-        (running_mean.ok_or_else(missing)?, inverse_deviation(b, var, c.float("eps")?)?)
+        (running_mean.ok_or_else(missing)?, inverse_deviation(c, b, var, &c.scalar("eps")?)?)
     };
     let (g, x) = (b.convert(grad, wide)?, b.convert(input, wide)?);
     let dims = reduced(b.rank(x));
@@ -311,26 +311,26 @@ fn instance_norm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let dtype = b.dtype(input);
     let x = b.convert(input, dtype.accumulator())?;
     let wide = b.dtype(x);
-    let eps = c.float("eps")?;
+    let eps = c.scalar("eps")?;
     if !own {
         let [Some(mean), Some(var)] = stats else {
             return Err(Error::invalid(
                 "Expected running_mean and running_var to be defined when use_input_stats is false",
             ));
         };
-        let invstd = inverse_deviation(b, b.convert(var, wide)?, eps)?;
+        let invstd = inverse_deviation(c, b, b.convert(var, wide)?, &eps)?;
         let y = scale(b, x, b.convert(mean, wide)?, invstd, weight, bias)?;
         return Ok(vec![Some(b.convert(y, dtype)?), None, None]);
     }
     let dims: Dims = (2..shape.len()).collect();
     let (mean, var) = moments(b, x, &dims)?;
-    let invstd = inverse_deviation(b, var, eps)?;
+    let invstd = inverse_deviation(c, b, var, &eps)?;
     let over = |v| back_over(b, v, x, &dims);
     let xhat = formula(b, [x, over(mean)?, over(invstd)?], |[x, m, r]| (x - m) * r)?;
     let y = affine(b, xhat, weight, bias, &[1])?;
-    let (momentum, count) = (c.float("momentum")?, shape[2..].iter().product());
+    let count = shape[2..].iter().product();
     let average = |v| super::normalization::mean(b, v, &[0]);
-    let next = |old: Option<ValueId>, new| old.map(|old| moved(b, old, average(new)?, momentum)).transpose();
+    let next = |old: Option<ValueId>, new| old.map(|old| moved(c, b, old, average(new)?)).transpose();
     let statistics = [next(stats[0], mean)?, next(stats[1], unbiased(b, var, count)?)?];
     Ok(vec![one(b.convert(y, dtype)?)?[0], statistics[0], statistics[1]])
 }

@@ -33,6 +33,14 @@ impl Scalar {
             Scalar::Symbolic(_) => None,
         }
     }
+    /// The number of this call, to refuse what PyTorch refuses. Programs that do not depend on it are run again without
+    /// asking, so that a bad number goes unseen after a good one.
+    pub fn now(&self) -> Number {
+        match self {
+            Scalar::Known(n) => *n,
+            Scalar::Symbolic(s) => s.value,
+        }
+    }
     /// The kind of number, for promotion.
     pub fn dtype(&self) -> DType {
         match self {

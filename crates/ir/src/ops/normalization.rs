@@ -4,8 +4,8 @@
 //! kernels give it.
 
 use super::expr::{formula, wide_formula};
-use super::support::{broadcast_to, not_implemented, unsqueeze};
-use super::{Call, OpDef, Outs, err, many, ok, one};
+use super::support::{broadcast_to, not_implemented, scalar_like, unsqueeze};
+use super::{Call, OpDef, Outs, Scalar, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -156,8 +156,8 @@ pub(super) fn back_over(b: &Builder, v: ValueId, like: ValueId, dims: &[usize]) 
 }
 
 /// `1 / sqrt(var + eps)`.
-pub(super) fn inverse_deviation(b: &Builder, var: ValueId, eps: f64) -> Result<ValueId> {
-    formula(b, [var], |[var]| (var + eps).rsqrt())
+pub(super) fn inverse_deviation(c: &Call<'_>, b: &Builder, var: ValueId, eps: &Scalar) -> Result<ValueId> {
+    formula(b, [var, scalar_like(c, b, eps, var)?], |[var, eps]| (var + eps).rsqrt())
 }
 
 /// The gradient of an input that was normalised over `dims`, from that of the result: `rstd * (g - mean(g) - xhat *
@@ -235,7 +235,7 @@ fn layer_norm(c: &Call<'_>, b: &Builder) -> Result<[ValueId; 3]> {
     if dims.iter().any(|&d| b.shape(x)[d] == 0) {
         mean = super::support::like(b, mean, 0.0)?; // PyTorch's mean of nothing here; the deviation is NaN
     }
-    let rstd = inverse_deviation(b, var, c.float("eps")?)?;
+    let rstd = inverse_deviation(c, b, var, &c.scalar("eps")?)?;
     let over = |v| back_over(b, v, x, &dims);
     let xhat = formula(b, [x, over(mean)?, over(rstd)?], |[x, m, r]| (x - m) * r)?;
     let y = b.convert(affine(b, xhat, weight, bias, &dims)?, dtype)?;
@@ -320,7 +320,7 @@ fn group_norm(c: &Call<'_>, b: &Builder, input: ValueId, sizes: &Groups) -> Resu
     let saved = statistics_type(b, input, &[weight, bias]);
     let x = b.reshape(b.convert(input, dtype.accumulator())?, &sizes.grouped())?;
     let (mean, var) = moments(b, x, &[2, 3])?;
-    let rstd = inverse_deviation(b, var, c.float("eps")?)?;
+    let rstd = inverse_deviation(c, b, var, &c.scalar("eps")?)?;
     let over = |v| back_over(b, v, x, &[2, 3]);
     let xhat = formula(b, [x, over(mean)?, over(rstd)?], |[x, m, r]| (x - m) * r)?;
     let y = affine(b, b.reshape(xhat, &sizes.channels())?, weight, bias, &[1])?;
@@ -362,9 +362,9 @@ fn rms_norm(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId)> {
     }
     let wide = dtype.accumulator();
     let epsilon = if wide == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-    let eps = c.optional_float("eps")?.unwrap_or(epsilon);
+    let eps = c.optional_scalar("eps")?.unwrap_or(Scalar::Known(Number::Float(epsilon)));
     let x = b.convert(input, wide)?;
-    let rstd = inverse_deviation(b, mean(b, b.multiply(x, x)?, &dims)?, eps)?;
+    let rstd = inverse_deviation(c, b, mean(b, b.multiply(x, x)?, &dims)?, &eps)?;
     let y = b.multiply(x, back_over(b, rstd, x, &dims)?)?;
     let y = b.convert(affine(b, y, weight, None, &dims)?, dtype)?;
     Ok((y, unsqueeze(b, rstd, &dims)?))

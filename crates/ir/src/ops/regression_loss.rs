@@ -2,7 +2,9 @@
 
 use super::expr::{Expr, formula};
 use super::loss::{Reduction, reduced, reduction};
-use super::support::{broadcast_shapes, broadcast_to, not_implemented, promote_types, torch_name};
+use super::support::{
+    broadcast_shapes, broadcast_to, not_implemented, promote_types, scalar_like, torch_name,
+};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -48,12 +50,11 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
         |c, b| {
-            let beta = c.float("beta")?;
-            ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
-            compare(c, b, Some("smooth_l1_cpu"), |x, y| {
+            let bad = c.scalar("beta")?.now().as_f64() < 0.0;
+            ensure!(!bad, "smooth_l1_loss does not support negative values for beta.");
+            compare_with(c, b, Some("smooth_l1_cpu"), "beta", |x, y, beta| {
                 let z = (x - y).abs();
-                let outside = z - 0.5 * beta;
-                if beta == 0.0 { z } else { z.less(beta).select(z * z * 0.5 / beta, outside) }
+                z.less(beta).select(z * z * 0.5 / beta, z - 0.5 * beta)
             })
         },
         &[
@@ -67,8 +68,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
         |c, b| {
-            let beta = c.float("beta")?;
-            gradient(c, b, |g, x, y| {
+            gradient_with(c, b, "beta", |[g, x, y, beta]| {
                 let z = x - y;
                 z.at_most(-beta).select(-g, z.at_least(beta).select(g, g * z / beta))
             })
@@ -83,9 +83,9 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
         |c, b| {
-            let delta = c.float("delta")?;
-            ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-            compare(c, b, Some("huber_cpu"), |x, y| {
+            let good = c.scalar("delta")?.now().as_f64() > 0.0;
+            ensure!(good, "huber_loss does not support non-positive values for delta.");
+            compare_with(c, b, Some("huber_cpu"), "delta", |x, y, delta| {
                 let z = (x - y).abs();
                 z.less(delta).select(z * z * 0.5, (z - 0.5 * delta) * delta)
             })
@@ -100,8 +100,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
         |c, b| {
-            let delta = c.float("delta")?;
-            gradient(c, b, |g, x, y| {
+            gradient_with(c, b, "delta", |[g, x, y, delta]| {
                 let z = x - y;
                 z.at_most(-delta).select(g * -delta, z.at_least(delta).select(g * delta, g * z))
             })
@@ -201,8 +200,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
         |c, b| {
-            let margin = c.float("margin")?;
-            compare(c, b, None, |x, y| {
+            compare_with(c, b, None, "margin", |x, y, margin| {
                 let zero = x.constant(0.0);
                 let far = y.differs(1.0).select((margin - x).max(0.0), zero);
                 far + y.differs(-1.0).select(x, zero)
@@ -234,6 +232,29 @@ fn compare(
     f: impl for<'e> FnOnce(Expr<'e>, Expr<'e>) -> Expr<'e>,
 ) -> Result<Outs> {
     let (x, y, dtype) = operands(c, b, "self")?;
+    losses(c, b, floats, dtype, || formula(b, [x, y], |[x, y]| f(x, y)))
+}
+
+/// As [`compare`], with the number `name` beside them.
+fn compare_with(
+    c: &Call<'_>,
+    b: &Builder,
+    floats: Option<&str>,
+    name: &str,
+    f: impl for<'e> FnOnce(Expr<'e>, Expr<'e>, Expr<'e>) -> Expr<'e>,
+) -> Result<Outs> {
+    let (x, y, dtype) = operands(c, b, "self")?;
+    let number = scalar_like(c, b, &c.scalar(name)?, x)?;
+    losses(c, b, floats, dtype, || formula(b, [x, y, number], |[x, y, n]| f(x, y, n)))
+}
+
+fn losses(
+    c: &Call<'_>,
+    b: &Builder,
+    floats: Option<&str>,
+    dtype: DType,
+    each: impl FnOnce() -> Result<ValueId>,
+) -> Result<Outs> {
     if let Some(name) = floats.filter(|_| !dtype.is_float()) {
         return not_implemented(name, dtype);
     }
@@ -243,8 +264,7 @@ fn compare(
         "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
         torch_name(dtype)
     );
-    let losses = formula(b, [x, y], |[x, y]| f(x, y))?;
-    one(b.convert(reduced(b, losses, reduction)?, dtype)?)
+    one(b.convert(reduced(b, each()?, reduction)?, dtype)?)
 }
 
 /// The share of the gradient of a reduced loss that each element has: all of it, or one of `shape`'s elements' worth.
@@ -268,6 +288,19 @@ fn gradient(
     let (x, y, _) = operands(c, b, "self")?;
     let grad = share(c, b, b.dtype(x), &b.shape(x))?;
     let grad = formula(b, [grad, x, y], |[g, x, y]| f(g, x, y))?;
+    one(b.convert(grad, b.dtype(c.tensor(b, "self")?))?)
+}
+
+/// As [`gradient`], with the number `name` beside them.
+fn gradient_with(
+    c: &Call<'_>,
+    b: &Builder,
+    name: &str,
+    f: impl for<'e> FnOnce([Expr<'e>; 4]) -> Expr<'e>,
+) -> Result<Outs> {
+    let (x, y, _) = operands(c, b, "self")?;
+    let grad = share(c, b, b.dtype(x), &b.shape(x))?;
+    let grad = formula(b, [grad, x, y, scalar_like(c, b, &c.scalar(name)?, x)?], f)?;
     one(b.convert(grad, b.dtype(c.tensor(b, "self")?))?)
 }
 

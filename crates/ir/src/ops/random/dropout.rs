@@ -1,5 +1,6 @@
 //! Dropout and other noise of training.
 
+use super::super::expr::formula;
 use super::super::support::{broadcast_to, not_implemented, scalar_like, torch_name};
 use super::super::{Call, OpDef, Outs, Scalar, err, many, ok, one};
 use super::{bernoulli, uniform, wide};
@@ -115,6 +116,15 @@ fn keep_mask(c: &Call<'_>, b: &Builder, p: &Scalar, shape: &[usize]) -> Result<V
     bernoulli(b, broadcast_to(b, stay, shape)?)
 }
 
+/// `1 / (1 - p)`, or 0 where nothing stays.
+fn keep_scale(c: &Call<'_>, b: &Builder, p: &Scalar) -> Result<ValueId> {
+    if let Some(p) = p.known().map(Number::as_f64) {
+        return b.scalar(Number::Float(if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) }), DType::F64);
+    }
+    let p = c.scalar_value(b, p, DType::F64)?;
+    formula(b, [p], |[p]| p.equals(1.0).select(p.constant(0.0), 1.0 / (1.0 - p)))
+}
+
 fn native_dropout(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (v, p) = (c.tensor(b, "input")?, c.scalar("p")?);
     let t = b.ty(v)?;
@@ -127,17 +137,16 @@ fn native_dropout(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         return many([v, b.full(Number::Bool(true), DType::Bool, &t.shape)?]);
     }
     floating(t.dtype)?;
-    let probability = c.number(&p).as_f64();
+    let probability = p.now().as_f64();
     ensure!(
         (0.0..=1.0).contains(&probability),
         "bernoulli_ expects p to be in [0, 1], but got p={}",
         1.0 - probability
     );
     let mask = keep_mask(c, b, &p, &t.shape)?;
-    let scale = if probability == 1.0 { 0.0 } else { 1.0 / (1.0 - probability) };
     let wide = widened(b, v)?;
     let kept = b.multiply(wide, b.convert(mask, b.dtype(wide))?)?;
-    let out = b.multiply(kept, b.full_like(kept, Number::Float(scale))?)?;
+    let out = b.multiply(kept, broadcast_to(b, b.convert(keep_scale(c, b, &p)?, b.dtype(wide))?, &t.shape)?)?;
     many([b.convert(out, t.dtype)?, mask])
 }
 
