@@ -143,8 +143,17 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   return op;
 }
 
+void check_mask(const at::Tensor& mask, const at::Tensor& indexed, size_t first) {
+  for (int64_t d = 0; d < mask.dim(); ++d) {
+    const auto at = static_cast<int64_t>(first) + d;
+    TORCH_CHECK_INDEX(
+        at < indexed.dim() && mask.size(d) == indexed.size(at), "The shape of the mask ", mask.sizes(), " at index ", d,
+        " does not match the shape of the indexed tensor ", indexed.sizes(), " at index ", at);
+  }
+}
+
 // Replaces masks among indices by the places they pick, which have to be read back for their number. False if there are
-// none.
+// none. The tensor that is indexed comes first.
 bool expand_masks(torch::jit::Stack& stack, size_t first) {
   bool any = false;
   for (size_t i = first; i < stack.size(); ++i) {
@@ -158,6 +167,7 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
         continue;
       }
       any = true;
+      check_mask(*index, stack[first].toTensor(), places.size());
       for (const auto& column : index->nonzero().unbind(1)) places.push_back(column);
     }
     stack[i] = std::move(places);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 import threading
+import traceback
+import unittest.mock
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torchtpu
-from torch import nn
+from torch import Tensor, nn
 from torchtpu import device as tpu
 
 HERE = re.escape(__file__)
@@ -28,41 +31,197 @@ def error(call: Callable[..., Any], device: str) -> Exception:
 
 # --- in PyTorch's words -----------------------------------------------------------------------------------------------
 
+
+def ones(device: str, *sizes: int, **kwargs: Any) -> Tensor:
+    return torch.ones(*sizes, device=device, **kwargs)
+
+
+def leaf(device: str) -> Tensor:
+    return ones(device, 2, requires_grad=True)
+
+
+def places(device: str, *values: int) -> Tensor:
+    return torch.tensor(values, device=device)
+
+
+def twice(y: Tensor) -> None:
+    y.backward()
+    y.backward()
+
+
+# With the same words, class and traceback as on the CPU.
 MISTAKES: dict[str, Callable[[str], Any]] = {
-    "broadcast": lambda d: torch.ones(2, 3, device=d) + torch.ones(4, device=d),
-    "matmul": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
-    "matmul of two types": lambda d: torch.ones(2, 2, device=d) @ torch.ones(2, 2, dtype=torch.float64, device=d),
-    "cat": lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(3, 2, device=d)]),
-    "view": lambda d: torch.ones(6, device=d).view(4),
-    "channels": lambda d: nn.Conv2d(3, 2, 3).to(d)(torch.ones(1, 4, 8, 8, device=d)),
-    "targets": lambda d: F.cross_entropy(torch.ones(2, 3, device=d), torch.zeros(3, dtype=torch.long, device=d)),
-    "item": lambda d: torch.ones(2, 3, device=d).item(),
-    "truth": lambda d: bool(torch.ones(2, device=d)),
-    "select": lambda d: torch.ones(2, device=d)[5],
-    "integer softmax": lambda d: torch.ones(2, dtype=torch.long, device=d).softmax(0),
-    "in-place type": lambda d: torch.ones(2, dtype=torch.long, device=d).add_(1.5),
-    "leaf": lambda d: torch.ones(2, device=d, requires_grad=True).add_(1),
+    "add": lambda d: ones(d, 2, 3) + ones(d, 4),
+    "add_": lambda d: ones(d, 3).add_(ones(d, 2, 3)),
+    "matmul": lambda d: ones(d, 2, 3) @ ones(d, 2, 3),
+    "mm": lambda d: torch.mm(ones(d, 2, 3), ones(d, 2, 3)),
+    "mm dims": lambda d: torch.mm(ones(d, 2, 3, 1), ones(d, 2, 3)),
+    "bmm": lambda d: torch.bmm(ones(d, 2, 3, 4), ones(d, 2, 3, 4)),
+    "mv": lambda d: ones(d, 2, 3) @ ones(d, 4),
+    "dot": lambda d: torch.dot(ones(d, 3), ones(d, 4)),
+    "addmm": lambda d: torch.addmm(ones(d, 5), ones(d, 2, 3), ones(d, 3, 4)),
+    "linear": lambda d: nn.Linear(3, 2).to(d)(ones(d, 2, 4)),
+    "linear 3d": lambda d: nn.Linear(3, 2).to(d)(ones(d, 2, 2, 4)),
+    "linear dtype": lambda d: nn.Linear(3, 2).to(d)(ones(d, 2, 3, dtype=torch.float64)),
+    "linear half": lambda d: nn.Linear(3, 2).to(d)(ones(d, 2, 3, dtype=torch.bfloat16)),
+    "matmul dtype": lambda d: ones(d, 2, 2) @ ones(d, 2, 2, dtype=torch.float64),
+    "bmm dtype": lambda d: torch.bmm(ones(d, 2, 2, 2), ones(d, 2, 2, 2, dtype=torch.long)),
+    "conv dtype": lambda d: nn.Conv2d(3, 2, 3).to(d)(ones(d, 1, 3, 8, 8, dtype=torch.float64)),
+    "cat": lambda d: torch.cat([ones(d, 2, 3), ones(d, 3, 2)]),
+    "cat dims": lambda d: torch.cat([ones(d, 2, 3), ones(d, 3)]),
+    "cat dim": lambda d: torch.cat([ones(d, 2, 3), ones(d, 3, 3)], 2),
+    "stack": lambda d: torch.stack([ones(d, 2, 3), ones(d, 3, 2)]),
+    "view": lambda d: ones(d, 6).view(4),
+    "view stride": lambda d: ones(d, 2, 3).t().view(6),
+    "reshape": lambda d: ones(d, 6).reshape(4, -1),
+    "expand": lambda d: ones(d, 2, 3).expand(4, 3),
+    "transpose": lambda d: ones(d, 2, 3).transpose(0, 2),
+    "permute": lambda d: ones(d, 2, 3).permute(0, 0),
+    "squeeze": lambda d: ones(d, 2, 3).squeeze(5),
+    "sum dim": lambda d: ones(d, 2, 3).sum(2),
+    "softmax dim": lambda d: ones(d, 2, 3).softmax(2),
+    "argmax empty": lambda d: ones(d, 0).argmax(),
+    "max empty": lambda d: ones(d, 0).max(),
+    "conv channels": lambda d: nn.Conv2d(3, 2, 3).to(d)(ones(d, 1, 4, 8, 8)),
+    "conv small": lambda d: nn.Conv2d(3, 2, 9).to(d)(ones(d, 1, 3, 4, 4)),
+    "conv dims": lambda d: nn.Conv2d(3, 2, 3).to(d)(ones(d, 3)),
+    "max_pool": lambda d: F.max_pool2d(ones(d, 1, 1, 2, 2), 5),
+    "targets": lambda d: F.cross_entropy(ones(d, 2, 3), places(d, 0, 0, 0)),
+    "targets dtype": lambda d: F.cross_entropy(ones(d, 2, 3), torch.zeros(2, dtype=torch.int32, device=d)),
+    "nll dims": lambda d: F.nll_loss(ones(d, 2, 3), ones(d, 2, 3)),
+    "bce": lambda d: F.binary_cross_entropy(ones(d, 2), ones(d, 3)),
+    "bce logits": lambda d: F.binary_cross_entropy_with_logits(ones(d, 2), ones(d, 3)),
+    "layer_norm": lambda d: nn.LayerNorm(4).to(d)(ones(d, 2, 3)),
+    "batch_norm": lambda d: nn.BatchNorm1d(3).to(d)(ones(d, 1, 3)),
+    "batch_norm n": lambda d: nn.BatchNorm1d(4).to(d)(ones(d, 2, 3)),
+    "embedding dtype": lambda d: nn.Embedding(3, 2).to(d)(ones(d, 2)),
+    "index dtype": lambda d: ones(d, 3)[ones(d, 2)],
+    "mask shape": lambda d: ones(d, 3)[ones(d, 2, dtype=torch.bool)],
+    "index shapes": lambda d: ones(d, 3, 3)[places(d, 0, 0), places(d, 0, 0, 0)],
+    "indices": lambda d: ones(d, 3)[0, 0],
+    "select": lambda d: ones(d, 2)[5],
+    "setitem": lambda d: ones(d, 3).__setitem__(slice(0, 2), ones(d, 3)),
+    "gather dtype": lambda d: ones(d, 3).gather(0, ones(d, 2)),
+    "gather dims": lambda d: ones(d, 3).gather(0, torch.zeros(2, 2, dtype=torch.long, device=d)),
+    "index_select": lambda d: ones(d, 3).index_select(0, torch.zeros(2, 2, dtype=torch.long, device=d)),
+    "scatter dtype": lambda d: ones(d, 3).scatter(0, places(d, 0, 0), ones(d, 2, dtype=torch.float64)),
+    "where": lambda d: torch.where(ones(d, 2, dtype=torch.bool), ones(d, 3), ones(d, 3)),
+    "where cond": lambda d: torch.where(ones(d, 2), ones(d, 2), ones(d, 2)),
+    "item": lambda d: ones(d, 2, 3).item(),
+    "truth": lambda d: bool(ones(d, 2)),
+    "inplace type": lambda d: ones(d, 2, dtype=torch.long).add_(1.5),
+    "inplace div": lambda d: ones(d, 2, dtype=torch.long).div_(2),
+    "leaf": lambda d: leaf(d).add_(1),
+    "leaf fill": lambda d: leaf(d).zero_(),
+    "leaf view": lambda d: leaf(d)[:1].zero_(),
+    "backward twice": lambda d: twice(leaf(d).exp().sum()),
+    "backward vector": lambda d: leaf(d).exp().backward(),
+    "no grad": lambda d: ones(d, 2).sum().backward(),
+    "int grad": lambda d: ones(d, 2, dtype=torch.long).requires_grad_(),
+    "grad shape": lambda d: leaf(d).exp().backward(ones(d, 3)),
+    "expanded write": lambda d: ones(d, 1).expand(3).add_(1),
+    "einsum": lambda d: torch.einsum("ij,jk->ik", ones(d, 2, 3), ones(d, 2, 3)),
+    "sdpa": lambda d: F.scaled_dot_product_attention(ones(d, 1, 2, 3), ones(d, 1, 2, 4), ones(d, 1, 2, 4)),
+    "load_state_dict": lambda d: nn.Linear(3, 2).to(d).load_state_dict(nn.Linear(4, 2).to(d).state_dict()),
+    "split": lambda d: ones(d, 5).split([2, 2]),
+    "topk": lambda d: ones(d, 2).topk(5),
+    "cholesky": lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)),
+    "inv": lambda d: torch.linalg.inv(ones(d, 2, 2)),
+    "inv shape": lambda d: torch.linalg.inv(ones(d, 2, 3)),
+    "repeat": lambda d: ones(d, 2, 3).repeat(2),
+    "unfold": lambda d: ones(d, 2).unfold(0, 3, 1),
+    "set dtype": lambda d: ones(d, 3).view(torch.float64),
+    "multinomial": lambda d: torch.multinomial(ones(d, 2), 5),
+    "randint": lambda d: torch.randint(5, 5, (2,), device=d),
+    "group_norm": lambda d: nn.GroupNorm(2, 4).to(d)(ones(d, 2, 3, 2)),
+    "lstm": lambda d: nn.LSTM(3, 2).to(d)(ones(d, 2, 2, 4)),
+    "mha": lambda d: nn.MultiheadAttention(4, 2).to(d)(ones(d, 2, 2, 6), ones(d, 2, 2, 6), ones(d, 2, 2, 6)),
+    "cross two": lambda d: torch.cross(ones(d, 2, 2), ones(d, 2, 2), dim=1),
+    "fold": lambda d: ones(d, 2, 3).flatten(1, 0),
+    "masked_fill": lambda d: ones(d, 2).masked_fill(ones(d, 2), 1),
+    "clamp none": lambda d: ones(d, 2).clamp(),
+}
+
+# Theirs, where PyTorch's CPU has other words or a narrower class.
+OTHER_WORDS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "softmax of integers": (
+        lambda d: ones(d, 2, dtype=torch.long).softmax(0),
+        """RuntimeError: "softmax_lastdim_kernel_impl" not implemented for 'Long'""",
+    ),
+    "difference of masks": (
+        lambda d: ones(d, 2, dtype=torch.bool) - ones(d, 2, dtype=torch.bool),
+        "RuntimeError: Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.",
+    ),
+    "bits of floats": (
+        lambda d: ones(d, 2) & ones(d, 2),
+        """RuntimeError: "bitwise_and" not implemented for 'Float'""",
+    ),
+    "out": (
+        lambda d: torch.add(ones(d, 2), ones(d, 2), out=ones(d, 2, dtype=torch.long)),
+        "RuntimeError: Attempting to cast from torch.float32 to out tensor with dtype torch.int64, but this can't be "
+        "cast because it is not safe!",
+    ),
+    "steps of ranges": (
+        lambda d: torch.arange(0, 5, -1, device=d),
+        "RuntimeError: upper bound and lower bound inconsistent with step sign",
+    ),
+    "numpy": (
+        lambda d: ones(d, 2).numpy(),
+        "TypeError: can't convert tpu:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+        "memory first.",
+    ),
+    "two devices": (
+        lambda d: ones(d, 2) + torch.ones(2),
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, tpu:0 and cpu!",
+    ),
+    "a batch left on the host": (
+        lambda d: nn.Linear(3, 2).to(d)(torch.ones(2, 3)),
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, tpu:0 and cpu!",
+    ),
+    "another of the devices": (
+        lambda d: ones(d, 2) @ ones("tpu:1", 2),
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, tpu:0 and tpu:1!",
+    ),
+    "no such device": (lambda d: ones("tpu:77", 2), "RuntimeError: there is no device tpu:77; there are 4"),
+    "an accelerator that is not there": (
+        lambda d: torch.load(_saved_on("cuda:0")),
+        "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If "
+        "you are running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map "
+        "your storages to the CPU.",
+    ),
 }
 
 
+def _saved_on(device: str) -> io.BytesIO:
+    """A checkpoint that says it was saved on `device`."""
+    file = io.BytesIO()
+    with unittest.mock.patch("torch.serialization.location_tag", lambda storage: device):
+        torch.save(torch.ones(2), file)
+    file.seek(0)
+    return file
+
+
+def rendered(error: Exception) -> str:
+    """What the interpreter prints, with the user's line in this file."""
+    return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("mode", ["strict", "debug"])
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_read_as_on_the_cpu(name: str) -> None:
-    ours, theirs = error(MISTAKES[name], "tpu"), error(MISTAKES[name], "cpu")
-    assert isinstance(theirs, type(ours))
-    # Ours may put the op's name before it.
-    assert str(theirs).splitlines()[0] in str(ours)
-    assert "frame #" not in str(ours) and ".cpp" not in str(ours)
+def test_mistakes_read_as_on_the_cpu(name: str, mode: str) -> None:
+    with torchtpu.eager_mode(mode):
+        ours, theirs = (rendered(error(MISTAKES[name], device)) for device in ("tpu", "cpu"))
+    assert ours == theirs
+    assert re.search(rf'File "{HERE}", line \d+, in <lambda>', ours)
 
 
-def test_tensors_of_two_devices() -> None:
-    x = torch.ones(2, 3, device="tpu")
-    for call in (lambda: x + torch.ones(2, 3), lambda: x @ torch.ones(3, 2), lambda: nn.Linear(3, 2)(x)):
-        with pytest.raises(RuntimeError, match=r"Expected all tensors to be on the same device.*tpu:0 and cpu"):
-            call()
-    with pytest.raises(TypeError, match=r"Use Tensor.cpu\(\)"):
-        x.numpy()
-    with pytest.raises(RuntimeError, match="there is no device tpu:77; there are"):
-        torch.ones(1, device="tpu:77")
+@pytest.mark.parametrize("name", OTHER_WORDS)
+def test_mistakes_with_words_of_their_own(name: str) -> None:
+    call, expected = OTHER_WORDS[name]
+    ours = rendered(error(call, "tpu"))
+    assert ours.splitlines()[-1] == expected
+    assert re.search(rf'File "{HERE}", line \d+, in <lambda>', ours)
 
 
 def test_out_of_memory_names_the_holders() -> None:
@@ -75,11 +234,37 @@ def test_out_of_memory_names_the_holders() -> None:
     assert (keep + 1)[0].item() == 2, "the process goes on"
 
 
+# --- errors that come later -------------------------------------------------------------------------------------------
+
+
+def too_large() -> Tensor:
+    """A terabyte, which the plugin refuses when it gets there."""
+    column = torch.ones(1 << 19, 1, device="tpu")
+    return column + column.t()
+
+
+WAITS: dict[str, Callable[[Tensor], Any]] = {
+    "synchronize": lambda y: torch.tpu.synchronize(),
+    "item": lambda y: y[0, 0].item(),
+    "cpu": lambda y: y[:1].cpu(),
+    "event": lambda y: torch.tpu.current_stream().synchronize(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_failures_come_with_the_op_and_the_line_that_issued_it(wait: str) -> None:
+    torch.tpu.synchronize()
+    x = torch.arange(4.0, device="tpu")
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        WAITS[wait](too_large())
+    line = too_large.__code__.co_firstlineno + 3
+    assert re.search(rf"in aten::add\.Tensor, called at {HERE}:{line}\)", str(caught.value))
+    assert "c10::" not in str(caught.value)
+    torch.tpu.synchronize()
+    assert (x + 1).tolist() == [1, 2, 3, 4], "the process goes on"
+
+
 # --- debug mode -------------------------------------------------------------------------------------------------------
-
-
-def places(value: int, device: str) -> torch.Tensor:
-    return torch.tensor([0, value], device=device)
 
 
 def rows(device: str) -> torch.Tensor:
@@ -87,16 +272,16 @@ def rows(device: str) -> torch.Tensor:
 
 
 OUT_OF_RANGE: dict[str, Callable[[str], Any]] = {
-    "index": lambda d: rows(d)[places(7, d)],
-    "negative": lambda d: rows(d)[places(-3, d)],
-    "index_put_": lambda d: rows(d).index_put_((places(7, d),), torch.tensor(1.0, device=d)),
+    "index": lambda d: rows(d)[places(d, 0, 7)],
+    "negative": lambda d: rows(d)[places(d, 0, -3)],
+    "index_put_": lambda d: rows(d).index_put_((places(d, 0, 7),), torch.tensor(1.0, device=d)),
     "gather": lambda d: rows(d).gather(0, torch.full((2, 3), 9, device=d)),
     "scatter": lambda d: rows(d).scatter(0, torch.full((2, 3), 9, device=d), 1.0),
-    "index_select": lambda d: rows(d).index_select(0, places(7, d)),
-    "index_add": lambda d: rows(d).index_add(0, places(7, d), rows(d)),
-    "take": lambda d: rows(d).take(places(99, d)),
-    "embedding": lambda d: F.embedding(places(7, d), rows(d)),
-    "nll_loss": lambda d: F.nll_loss(rows(d), places(7, d)),
+    "index_select": lambda d: rows(d).index_select(0, places(d, 0, 7)),
+    "index_add": lambda d: rows(d).index_add(0, places(d, 0, 7), rows(d)),
+    "take": lambda d: rows(d).take(places(d, 0, 99)),
+    "embedding": lambda d: F.embedding(places(d, 0, 7), rows(d)),
+    "nll_loss": lambda d: F.nll_loss(rows(d), places(d, 0, 7)),
 }
 
 
@@ -106,8 +291,8 @@ def test_debug_mode_refuses_places_out_of_range(name: str) -> None:
         ours, theirs = error(OUT_OF_RANGE[name], "tpu"), error(OUT_OF_RANGE[name], "cpu")
         assert (type(ours), str(ours)) == (type(theirs), str(theirs))
         x = rows("tpu")
-        assert x[places(1, "tpu")].tolist() == [[0, 1, 2], [3, 4, 5]]
-        assert x.index_put_((places(1, "tpu"),), torch.tensor(1.0, device="tpu")).sum().item() == 6
+        assert x[places("tpu", 0, 1)].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert x.index_put_((places("tpu", 0, 1),), torch.tensor(1.0, device="tpu")).sum().item() == 6
 
 
 def test_nan_is_refused_where_it_arises() -> None:

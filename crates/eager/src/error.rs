@@ -58,6 +58,7 @@ impl From<ir::Error> for Error {
     fn from(error: ir::Error) -> Error {
         match error.kind() {
             ir::ErrorKind::Unsupported => Error::not_implemented(error.message()),
+            ir::ErrorKind::Index => Error { kind: Kind::Index, message: error.message().to_owned() },
             ir::ErrorKind::Internal => {
                 Error::internal(format!("{} ({})", error.message(), error.op().unwrap_or_default()))
             }

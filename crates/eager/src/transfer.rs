@@ -34,9 +34,11 @@ impl Core {
         state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e))
     }
 
-    /// The storage whose range holds `address`.
+    /// The storage whose range begins at `address`. Whoever wraps an address inside of one would mean what lies there, and
+    /// read what lies at the start.
     pub fn cell_at(&self, address: usize) -> Option<u64> {
-        self.lock().cells.at(address)
+        let state = self.lock();
+        state.cells.at(address).filter(|&id| state.cells.get(id).is_ok_and(|cell| cell.address == address))
     }
 
     /// Makes `bytes`, dense and row-major in the logical shape, the whole value of a storage.
@@ -84,8 +86,16 @@ impl Core {
             (value, cell.origin, cell.device)
         };
         self.settle(device)?;
-        value.buffer()?.copy_to_host(bytes).map_err(|e| self.explain(&self.lock(), e.into(), origin))?;
+        value.buffer()?.copy_to_host(bytes).map_err(|e| self.cause(e.into(), origin, device))?;
         Ok(true)
+    }
+
+    /// The first failure on a device, of which `error` about a value made at `origin` may be but the consequence.
+    fn cause(&self, error: Error, origin: Origin, device: usize) -> Error {
+        match self.synchronize(device) {
+            Err(first) => first,
+            Ok(()) => self.explain(&self.lock(), error, origin),
+        }
     }
 
     /// Copies the value of a storage to one on another device.

@@ -30,7 +30,7 @@ pub fn to_json(error: &Error) -> Value {
     json!({
         "severity": "error",
         "kind": match error.kind() {
-            ErrorKind::Invalid => "invalid",
+            ErrorKind::Invalid | ErrorKind::Index => "invalid",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Internal => "internal",
         },
@@ -51,7 +51,7 @@ fn render_with(error: &Error, source: Option<&str>, color: bool) -> String {
         false => text.to_owned(),
     };
     let title = match error.kind() {
-        ErrorKind::Invalid => "error",
+        ErrorKind::Invalid | ErrorKind::Index => "error",
         ErrorKind::Unsupported => "error: not supported",
         ErrorKind::Internal => "internal error",
     };

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// The program is ill-formed: PyTorch would refuse it too, or the file is damaged.
     Invalid,
+    /// As [`Invalid`](ErrorKind::Invalid), about a dimension or place that a tensor does not have: PyTorch's `IndexError`.
+    Index,
     /// The program is fine, but an op (or a mode of it) has no lowering.
     Unsupported,
     /// An invariant of ours does not hold: a bug to report.
@@ -40,6 +42,10 @@ impl Error {
     /// An ill-formed program.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Invalid, message)
+    }
+    /// A dimension or place that a tensor does not have, or something that can be no index.
+    pub fn index(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Index, message)
     }
     /// Something that has no lowering.
     pub fn unsupported(message: impl Into<String>) -> Error {
@@ -121,6 +127,12 @@ macro_rules! ensure {
             false => $crate::invalid!($($t)*),
         }
     };
+}
+
+/// Returns an `Index` error with a formatted message.
+#[macro_export]
+macro_rules! no_index {
+    ($($t:tt)*) => { return Err($crate::Error::index(format!($($t)*))) };
 }
 
 /// Returns an `Unsupported` error with a formatted message.

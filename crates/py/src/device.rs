@@ -3,7 +3,7 @@
 use crate::session;
 use driver::Runner;
 use eager::{Core, Operand, Produced, abi};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -22,7 +22,17 @@ fn make() -> eager::Result<Arc<Core>> {
 }
 
 fn raise(error: eager::Error) -> PyErr {
-    PyRuntimeError::new_err(error.message)
+    match error.kind {
+        eager::Kind::Runtime => PyRuntimeError::new_err(error.message),
+        eager::Kind::NotImplemented => PyNotImplementedError::new_err(error.message),
+        eager::Kind::Index => PyIndexError::new_err(error.message),
+        eager::Kind::OutOfMemory => Python::attach(|py| out_of_memory(py, &error.message).unwrap_or_else(|e| e)),
+    }
+}
+
+fn out_of_memory(py: Python<'_>, message: &str) -> PyResult<PyErr> {
+    let class = py.import("torch")?.getattr("OutOfMemoryError")?;
+    Ok(PyErr::from_value(class.call1((message,))?))
 }
 
 fn core() -> PyResult<&'static Arc<Core>> {

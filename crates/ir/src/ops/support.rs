@@ -284,7 +284,7 @@ pub fn dim(dim: i64, rank: usize) -> Result<usize> {
     let in_range = (-n..n).contains(&dim);
     if !in_range {
         let message = format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1);
-        return Err(Error::invalid(message));
+        return Err(Error::index(message));
     }
     Ok(if dim < 0 { dim + n } else { dim } as usize)
 }

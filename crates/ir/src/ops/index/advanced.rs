@@ -10,7 +10,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Combiner, Gather, Unary};
 use crate::types::{Dims, Shape};
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, no_index};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -113,7 +113,9 @@ struct Places {
 impl Places {
     fn new(b: &Builder, sizes: &Shape, given: &[Option<ValueId>], clamp: bool) -> Result<Places> {
         let (n, rank) = (given.len(), sizes.len());
-        ensure!(n <= rank, "too many indices for tensor of dimension {rank} (got {n})");
+        if n > rank {
+            no_index!("too many indices for tensor of dimension {rank} (got {n})");
+        }
         let mut places = Places { dims: Dims::new(), indices: vec![], shape: Shape::new() };
         for (d, index) in given.iter().enumerate().filter_map(|(d, i)| i.map(|i| (d, i))) {
             places.dims.push(d);
@@ -123,7 +125,7 @@ impl Places {
         let shapes: Vec<Shape> = places.indices.iter().map(|&i| b.shape(i)).collect();
         let Ok(shape) = broadcast_shapes(&shapes) else {
             let shapes = shapes.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
-            invalid!("shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
+            no_index!("shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
         };
         for index in &mut places.indices {
             *index = broadcast_to(b, *index, &shape)?;
@@ -154,8 +156,9 @@ fn is_mask(dtype: DType) -> bool {
 
 fn checked(b: &Builder, given: &[Option<ValueId>]) -> Result<()> {
     let allowed = |d| is_mask(d) || matches!(d, DType::I64 | DType::I32);
-    let fine = given.iter().flatten().all(|&i| allowed(b.dtype(i)));
-    ensure!(fine, "tensors used as indices must be long, int, byte or bool tensors");
+    if !given.iter().flatten().all(|&i| allowed(b.dtype(i))) {
+        no_index!("tensors used as indices must be long, int, byte or bool tensors");
+    }
     Ok(())
 }
 

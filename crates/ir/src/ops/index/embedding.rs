@@ -1,7 +1,7 @@
 //! Rows of a table, and what flows back into it.
 
 use super::super::reduce::norms::shortened;
-use super::super::support::{dim, unsqueeze};
+use super::super::support::{dim, torch_name, unsqueeze};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::{index_dtype, put_points, take_slices};
 use crate::builder::Builder;
@@ -101,8 +101,9 @@ pub(super) fn check_indices(b: &Builder, indices: ValueId, op: &str) -> Result<(
     let dtype = b.dtype(indices);
     ensure!(
         matches!(dtype, DType::I32 | DType::I64),
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {dtype} \
-         instead (while checking arguments for {op})"
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got \
+         torch.{}Tensor instead (while checking arguments for {op})",
+        torch_name(dtype)
     );
     Ok(())
 }

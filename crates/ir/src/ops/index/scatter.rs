@@ -163,7 +163,7 @@ impl Place {
     fn source(&self, c: &Call<'_>, b: &Builder) -> Result<ValueId> {
         let src = c.tensor(b, "src")?;
         let (to, from) = (b.dtype(self.v), b.dtype(src));
-        ensure!(to == from, "scatter(): Expected self.dtype to be equal to src.dtype, got {to} and {from}");
+        ensure!(to == from, "scatter(): Expected self.dtype to be equal to src.dtype");
         let (src, at) = (at_least_1d(b, src)?, b.shape(self.index));
         if at.contains(&0) {
             return b.full(Number::Int(0), to, &at);

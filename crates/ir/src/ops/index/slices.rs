@@ -10,7 +10,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Combiner, Comparison};
 use crate::types::{Dims, Shape};
-use crate::{DType, ensure};
+use crate::{DType, ensure, no_index};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -161,7 +161,9 @@ impl Slices {
         let (shape, index) = (b.shape(v), c.tensor(b, "index")?);
         let d = dim(c.int("dim")?, shape.len())?;
         let name = c.schema.name.trim_start_matches("aten::").split('.').next().unwrap_or_default();
-        ensure!(b.rank(index) <= 1, "{name}(): Index is supposed to be a vector, but got dim: {}", b.rank(index));
+        if b.rank(index) > 1 {
+            no_index!("{name}(): Index is supposed to be a vector");
+        }
         let integers = matches!(b.dtype(index), DType::I32 | DType::I64);
         ensure!(integers, "{name}(): Expected dtype int32/int64 for index, but got {}", b.dtype(index));
         let v = if shape.is_empty() { b.reshape(v, &[1])? } else { v };

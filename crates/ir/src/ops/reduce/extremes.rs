@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::Reducer;
 use crate::types::Dims;
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, invalid, no_index};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -190,7 +190,9 @@ fn index_of(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<O
     let Some(d) = optional_dim(c, "dim", rank)? else {
         let over = Over { v, dims: (0..rank).collect(), keep };
         let n = b.ty(v)?.numel();
-        ensure!(n > 0, "{name}(): Expected reduction dim to be specified for input.numel() == 0.");
+        if n == 0 {
+            no_index!("{name}(): Expected reduction dim to be specified for input.numel() == 0.");
+        }
         let (_, index) = reduce_arg(b, b.reshape(v, &[n])?, 0, reducer)?;
         return one(over.kept(b, index)?);
     };
