@@ -363,7 +363,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return at::make_generator<GeneratorImpl>(index < 0 ? current : index);
   }
   at::Device getDeviceFromPtr(void* data) const override {
-    TORCH_CHECK(core().cell_at(data) != 0, "the address does not belong to a \"tpu\" tensor");
+    TORCH_CHECK(core().cell_at(data) != 0, "the address is not where the storage of a \"tpu\" tensor begins");
     return {kTpu, current};
   }
   c10::Allocator* getPinnedMemoryAllocator() const override {

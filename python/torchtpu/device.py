@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import warnings
@@ -17,6 +18,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Literal
 
 import torch
+from torch.utils.dlpack import DLDeviceType
 
 from torchtpu import _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
@@ -40,6 +42,7 @@ def register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _prefer_bfloat16()
     atexit.register(_native.device_drain)
+    _export_through_the_host()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
         shim.set_mode(_bits(mode, False), True)
 
@@ -47,6 +50,22 @@ def register() -> None:
 def _prefer_bfloat16() -> None:
     """Makes bfloat16 what ``torch.autocast("tpu")`` computes in. PyTorch keeps that per thread."""
     torch.set_autocast_dtype("tpu", torch.bfloat16)
+
+
+def _export_through_the_host() -> None:
+    """Keeps DLPack from giving away addresses of device tensors: there is nothing at them for another library."""
+    export = torch.Tensor.__dlpack__
+
+    @functools.wraps(export)
+    def __dlpack__(self: torch.Tensor, **options: Any) -> Any:
+        if self.device.type == "tpu" and tuple(options.get("dl_device") or ()) != (DLDeviceType.kDLCPU, 0):
+            raise BufferError(
+                f"a tensor on {self.device} has no memory that another library can read; export a copy on the host, "
+                "with Tensor.cpu() or device='cpu'"
+            )
+        return export(self, **options)
+
+    torch.Tensor.__dlpack__ = __dlpack__  # type: ignore[method-assign]
 
 
 def _load_shim() -> Any:

@@ -9,14 +9,15 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -71,11 +72,26 @@ def test_safetensors(tmp_path: Path) -> None:
     assert load_file(path)["x"].tolist() == x.tolist()
     on_device = load_file(path, device=0)["x"]  # safetensors takes no names of devices that it does not know
     assert on_device.device == torch.device("tpu", 0) and torch.equal(on_device, x)
+    with pytest.raises(SafetensorError, match="device tpu is invalid"):
+        load_file(path, device="tpu")
     model = nn.Linear(2, 2).to("tpu")
     save_model(model, str(path))
     again = nn.Linear(2, 2).to("tpu")
     load_model(again, path)
     assert torch.equal(model.weight, again.weight)
+
+
+def test_other_libraries_get_copies_on_the_host() -> None:
+    x = torch.arange(6.0, device="tpu")
+    for export in (x.__dlpack__, lambda: x.__dlpack__(max_version=(1, 0)), lambda: np.from_dlpack(x)):
+        with pytest.raises(BufferError, match=r"on tpu:0 has no memory that another library can read.*Tensor.cpu\(\)"):
+            export()
+    assert np.from_dlpack(x[2:], device="cpu").tolist() == [2, 3, 4, 5]
+    with pytest.raises(ValueError, match="without copying"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+    assert torch.from_dlpack(x.cpu()).tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="does not belong to the device"):
+        torch.from_dlpack(torch.utils.dlpack.to_dlpack(x[2:])).tolist()
 
 
 def test_copies_and_pickles() -> None:
@@ -144,34 +160,3 @@ def test_batches_from_worker_processes() -> None:
     data = TensorDataset(torch.arange(8.0))
     batches = [x.to("tpu", non_blocking=True).sum().item() for (x,) in DataLoader(data, batch_size=4, num_workers=2)]
     assert batches == [6.0, 22.0]
-
-
-# --- threads ----------------------------------------------------------------------------------------------------------
-
-
-def train(seed: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1 + seed)).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    model.to("tpu")
-    optimizer = torch.optim.Adam(model.parameters())
-    x = torch.randn(5, 4, generator=generator, dtype=torch.float64).to("tpu")
-    for _ in range(10):
-        optimizer.zero_grad()
-        model(x).square().sum().backward()
-        optimizer.step()
-    return [p.detach().cpu() for p in model.parameters()]
-
-
-def test_four_threads_train_four_models() -> None:
-    alone = [train(seed) for seed in range(4)]
-    together: dict[int, list[Tensor]] = {}
-    threads = [threading.Thread(target=lambda s=s: together.update({s: train(s)})) for s in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed in range(4):
-        assert all(torch.equal(a, b) for a, b in zip(alone[seed], together[seed], strict=True)), seed
