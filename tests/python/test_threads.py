@@ -1,4 +1,4 @@
-"""Several threads compile and train at once: what each computes is what it computes alone."""
+"""Several threads compile and train at once, or train on the device: what each computes is what it does alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import subprocess
 import sys
 import threading
 
+import pytest
 import torch
 
 # In a process of its own, without a cache on disk: the threads must compile, not look up what an earlier run compiled.
 TRAIN = """
-import copy, threading
+import copy, sys, threading
 import torch, torchtpu
 from torch import nn
 from torch.nn import functional as F
@@ -39,9 +40,12 @@ TASKS = [
 ]
 
 
-def train(model, x):
-    model = copy.deepcopy(model)
-    step = torch.compile(model, backend="torchtpu")
+compiled, devices = sys.argv[1] == "compiled", sys.argv[2:]
+
+
+def train(model, x, device):
+    model, x = copy.deepcopy(model).to(device), x.to(device)
+    step = torch.compile(model, backend="torchtpu") if compiled else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     losses = []
     for _ in range(5):
@@ -50,25 +54,25 @@ def train(model, x):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    return losses + list(model.state_dict().values())
+    return [value.cpu() for value in [*losses, *model.state_dict().values()]]
 
 
 def worker(place):
     start.wait()
-    results[place] = train(*TASKS[place])
+    results[place] = train(*TASKS[place], devices[place])
 
 
 # PyTorch 2.15's `lookup_backend` is not safe for threads: those that look a name up for the first time at once all
 # register it, and all but one fail with "duplicate name".
-torch._dynamo.lookup_backend("torchtpu")
+if compiled: torch._dynamo.lookup_backend("torchtpu")
 results, start = [None] * len(TASKS), threading.Barrier(len(TASKS))
 threads = [threading.Thread(target=worker, args=(i,)) for i in range(len(TASKS))]
 [t.start() for t in threads], [t.join() for t in threads]
 assert None not in results, "a thread failed"
 assert torchtpu.stats()["compiles"] >= 2 * len(TASKS) and not torchtpu.stats()["fallbacks"], torchtpu.stats()
 torch._dynamo.reset()
-for together, task in zip(results, TASKS):
-    alone = train(*task)
+for together, task, device in zip(results, TASKS, devices):
+    alone = train(*task, device)
     for a, b in zip(together, alone, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
     assert alone[4] < alone[0], "nothing was learnt"
@@ -76,9 +80,14 @@ print("equal")
 """
 
 
-def test_four_threads_train_four_models():
+@pytest.mark.parametrize(
+    "how",
+    [["compiled", *["cpu"] * 4], ["eager", *["tpu"] * 4], ["eager", "tpu:0", "tpu:1", "tpu:2", "tpu:3"]],
+    ids=["compiled", "one device", "four devices"],
+)
+def test_four_threads_train_four_models(how: list[str]) -> None:
     env = {**os.environ, "TORCHTPU_CACHE_DIR": ""}
-    run = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, env=env, timeout=600)
+    run = subprocess.run([sys.executable, "-c", TRAIN, *how], capture_output=True, text=True, env=env, timeout=600)
     assert run.stdout == "equal\n", run.stderr
 
 
