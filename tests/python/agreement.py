@@ -118,22 +118,32 @@ class Trajectory:
 Runs = Sequence[Trajectory]
 
 
-def train(entry: Entry, dtype: torch.dtype, optimizer: str, wrap: Wrap = eager, seeds: int = 1) -> list[Trajectory]:
-    """`STEPS` steps on one batch, without dropout, from each of `seeds` starts; `wrap` takes the loss and the step."""
+def train(
+    entry: Entry,
+    dtype: torch.dtype,
+    optimizer: str,
+    wrap: Wrap = eager,
+    seeds: int = 1,
+    *,
+    steps: int = STEPS,
+    device: str = "cpu",
+) -> list[Trajectory]:
+    """`steps` steps on one batch, without dropout, from each of `seeds` starts; `wrap` takes the loss and the step."""
     entries = [dataclasses.replace(entry, seed=entry.seed + i) for i in range(seeds)]
     # Made before the default dtype changes, in which weights are drawn.
     starts = [(entry.build(dtype=dtype), entry.batch(dtype=dtype)) for entry in entries]
-    model = copy.deepcopy(starts[0][0])
+    model = copy.deepcopy(starts[0][0]).to(device)
     with _default_dtype(torch.promote_types(dtype, torch.float32)):
         step = _Step(entry, model, OPTIMIZERS[optimizer](model), wrap)
-        return [_trajectory(step, start, batch) for start, batch in starts]
+        return [_trajectory(step, start, batch.to(device), steps) for start, batch in starts]
 
 
-def _trajectory(step: _Step, start: nn.Module, batch: Batch) -> Trajectory:
+def _trajectory(step: _Step, start: nn.Module, batch: Batch, steps: int) -> Trajectory:
+    """Kept on the CPU, wherever it was computed."""
     step.start_from(start)
-    losses = torch.stack([step(batch) for _ in range(STEPS)])
+    losses = torch.stack([step(batch) for _ in range(steps)])
     state = {**dict(step.model.named_parameters()), **dict(step.model.named_buffers())}
-    return Trajectory(losses, {name: value.detach().clone() for name, value in state.items()})
+    return Trajectory(losses.cpu(), {name: value.detach().to("cpu", copy=True) for name, value in state.items()})
 
 
 @contextlib.contextmanager

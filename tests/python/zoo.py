@@ -28,6 +28,9 @@ class Batch:
     inputs: dict[str, Tensor]
     targets: Tensor
 
+    def to(self, device: str) -> Batch:
+        return Batch({name: value.to(device) for name, value in self.inputs.items()}, self.targets.to(device))
+
 
 @dataclass(frozen=True)
 class Entry:
