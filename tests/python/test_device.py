@@ -104,6 +104,14 @@ def test_data_dependent_sizes() -> None:
     check(lambda x: [x.nonzero(), x[x > 0], torch.masked_select(x, x > 0), torch.where(x > 0)[0]], x)
 
 
+def test_histograms_of_integers() -> None:
+    """As on CUDA; Hugging Face's mixtures of experts ask every device but the CPU for them."""
+    x = torch.tensor([0, 3, 1, 3, 7, -1, 2])
+    for bins, least, most in ((4, 0, 3), (3, 0, 5), (5, 0, 0)):
+        ours, theirs = torch.histc(x.to("tpu"), bins, least, most), torch.histc(x.double(), bins, least, most)
+        assert ours.dtype == x.dtype and torch.equal(ours.cpu(), theirs.long())
+
+
 def test_several_devices() -> None:
     assert torch.tpu.device_count() > 1
     x = torch.arange(3.0, device="tpu:1")

@@ -238,8 +238,8 @@ def test_out_of_memory_names_the_holders() -> None:
 
 
 def too_large() -> Tensor:
-    """A terabyte, which the plugin refuses when it gets there."""
-    column = torch.ones(1 << 19, 1, device="tpu")
+    """A quarter of a terabyte, which the plugin refuses when it gets there."""
+    column = torch.ones(1 << 18, 1, device="tpu")
     return column + column.t()
 
 

@@ -17,6 +17,8 @@ from agreement import KEPT, SEEDS, Trajectory, assert_error_within_eager, assert
 from zoo import ZOO
 
 STEPS = 5
+# Twice as many starts in bf16 as for compiled models: losses of so few are decided by chance where SGD moves little.
+STARTS = {torch.float64: 1, torch.float32: SEEDS[torch.float32], torch.bfloat16: 2 * SEEDS[torch.bfloat16]}
 TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16}
 MATRIX = list(product(ZOO, TYPES, ("adamw", "sgd"), ("strict", "debug")))
 # A model of each kind: perceptron, convolutions with batch statistics, transformer, recurrence.
@@ -40,9 +42,9 @@ def on_the_cpu(model: str, dtype: torch.dtype, optimizer: str, seeds: int) -> li
     return train(ZOO[model], dtype, optimizer, seeds=seeds, steps=STEPS)
 
 
-@pytest.mark.parametrize(("model", "dtype", "optimizer", "mode"), cases(), ids="-".join)
+@pytest.mark.parametrize(("model", "dtype", "optimizer", "mode"), cases(), ids=map("-".join, cases()))
 def test_training_agrees_with_the_cpu(model: str, dtype: str, optimizer: str, mode: str) -> None:
-    ty, seeds = TYPES[dtype], SEEDS.get(TYPES[dtype], 1)
+    ty, seeds = TYPES[dtype], STARTS[TYPES[dtype]]
     before = fallbacks()
     with torchtpu.eager_mode(mode):
         ours = train(ZOO[model], ty, optimizer, seeds=seeds, steps=STEPS, device="tpu")
