@@ -8,8 +8,8 @@ module @main {
     %5 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %6 = "stablehlo.reduce"(%2, %5) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
-      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%56) : (tensor<f32>) -> ()
+      %57 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%57) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
     %7 = "stablehlo.constant"() {value = dense<5.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %8 = "stablehlo.broadcast_in_dim"(%7) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
@@ -20,15 +20,15 @@ module @main {
     %13 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %14 = "stablehlo.reduce"(%12, %13) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
-      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%56) : (tensor<f32>) -> ()
+      %57 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%57) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
     %15 = "stablehlo.divide"(%14, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %16 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<f32>
     %17 = "stablehlo.reduce"(%11, %16) ({
     ^bb0(%arg10: tensor<f32>, %arg11: tensor<f32>):
-      %56 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%56) : (tensor<f32>) -> ()
+      %57 = "stablehlo.add"(%arg10, %arg11) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%57) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0>} : (tensor<5x4xf32>, tensor<f32>) -> tensor<4xf32>
     %18 = "stablehlo.divide"(%17, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %19 = "stablehlo.add"(%9, %18) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -49,25 +49,26 @@ module @main {
     %34 = "stablehlo.multiply"(%32, %33) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
     %35 = "stablehlo.broadcast_in_dim"(%arg3) {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<5x4xf32>
     %36 = "stablehlo.add"(%34, %35) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %37 = "stablehlo.constant"() {value = dense<0.899999976> : tensor<f32>} : () -> tensor<f32>
+    %37 = "stablehlo.constant"() {value = dense<1.000000e-01> : tensor<f32>} : () -> tensor<f32>
     %38 = "stablehlo.broadcast_in_dim"(%37) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %39 = "stablehlo.multiply"(%arg6, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %40 = "stablehlo.constant"() {value = dense<1.000000e-01> : tensor<f32>} : () -> tensor<f32>
-    %41 = "stablehlo.broadcast_in_dim"(%40) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %42 = "stablehlo.multiply"(%19, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %43 = "stablehlo.add"(%39, %42) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %44 = "stablehlo.multiply"(%24, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %45 = "stablehlo.constant"() {value = dense<4.000000e+00> : tensor<f32>} : () -> tensor<f32>
-    %46 = "stablehlo.broadcast_in_dim"(%45) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
-    %47 = "stablehlo.divide"(%44, %46) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %48 = "stablehlo.multiply"(%arg7, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %49 = "stablehlo.multiply"(%47, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %50 = "stablehlo.add"(%48, %49) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %51 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<5x4xf32>
-    %52 = "stablehlo.maximum"(%36, %51) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
-    %53 = "stablehlo.dot_general"(%52, %arg4) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x4xf32>, tensor<2x4xf32>) -> tensor<5x2xf32>
-    %54 = "stablehlo.broadcast_in_dim"(%arg5) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<5x2xf32>
-    %55 = "stablehlo.add"(%53, %54) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
-    return %55, %43, %50, %4 : tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>
+    %39 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %40 = "stablehlo.broadcast_in_dim"(%39) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %41 = "stablehlo.subtract"(%40, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %42 = "stablehlo.multiply"(%arg6, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %43 = "stablehlo.multiply"(%19, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %44 = "stablehlo.add"(%42, %43) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %45 = "stablehlo.multiply"(%24, %8) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %46 = "stablehlo.constant"() {value = dense<4.000000e+00> : tensor<f32>} : () -> tensor<f32>
+    %47 = "stablehlo.broadcast_in_dim"(%46) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>
+    %48 = "stablehlo.divide"(%45, %47) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %49 = "stablehlo.multiply"(%arg7, %41) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %50 = "stablehlo.multiply"(%48, %38) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %51 = "stablehlo.add"(%49, %50) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %52 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<5x4xf32>
+    %53 = "stablehlo.maximum"(%36, %52) : (tensor<5x4xf32>, tensor<5x4xf32>) -> tensor<5x4xf32>
+    %54 = "stablehlo.dot_general"(%53, %arg4) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<5x4xf32>, tensor<2x4xf32>) -> tensor<5x2xf32>
+    %55 = "stablehlo.broadcast_in_dim"(%arg5) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<5x2xf32>
+    %56 = "stablehlo.add"(%54, %55) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
+    return %56, %44, %51, %4 : tensor<5x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i64>
   }
 }
