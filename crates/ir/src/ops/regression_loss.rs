@@ -2,9 +2,7 @@
 
 use super::expr::{Expr, formula};
 use super::loss::{Reduction, reduced, reduction};
-use super::support::{
-    broadcast_shapes, broadcast_to, not_implemented, promote_types, scalar_like, torch_name,
-};
+use super::support::{broadcast_shapes, broadcast_to, not_implemented, promote_types, scalar_like, torch_name};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
