@@ -17,6 +17,7 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 SCHEMA_VERSION = {"major": 8, "minor": 20}
 
@@ -168,8 +169,9 @@ class _Walker:
             return  # named by the node it takes from
         target, params = _target(node.target)
         names = [*params[: len(node.args)], *[""] * (len(node.args) - len(params))]
-        inputs = [{"name": n, "arg": self._argument(v), "kind": 1} for n, v in zip(names, node.args)]
-        inputs += [{"name": n, "arg": self._argument(v), "kind": 2} for n, v in node.kwargs.items()]
+        spell = self._parts if isinstance(node.target, torch._ops.HigherOrderOperator) else self._whole
+        inputs = [{"name": n, "arg": arg, "kind": 1} for n, v in zip(names, node.args) for arg in spell(v)]
+        inputs += [{"name": n, "arg": arg, "kind": 2} for n, v in node.kwargs.items() for arg in spell(v)]
         self.nodes.append(
             {
                 "target": target,
@@ -180,6 +182,16 @@ class _Walker:
                 "name": node.name,
             }
         )
+
+    def _whole(self, value: Any) -> list[dict[str, Any]]:
+        return [self._argument(value)]
+
+    def _parts(self, value: Any) -> list[dict[str, Any]]:
+        """An argument of a higher-order op, which may be anything: at least what it computes with."""
+        try:
+            return self._whole(value)
+        except UnsupportedValue:
+            return [self._argument(node) for node in pytree.tree_leaves(value) if isinstance(node, fx.Node)]
 
     def _outputs(self, node: fx.Node) -> list[dict[str, Any]]:
         value = node.meta.get("val")
