@@ -162,7 +162,10 @@ impl Session {
         };
         let executable = Arc::new(executable);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.retain(|_, e| e.strong_count() > 0);
+        // At doubling sizes, so that the sweeps together cost no more than the insertions.
+        if memory.len().is_power_of_two() {
+            memory.retain(|_, e| e.strong_count() > 0);
+        }
         memory.insert(key, Arc::downgrade(&executable));
         Ok((executable, origin))
     }
