@@ -9,7 +9,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::{DotGeneral, Precision};
-use crate::types::Shape;
+use crate::types::{Dims, Shape};
 use crate::{DType, Unary, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -43,6 +43,7 @@ pub(super) static OPS: &[OpDef] = &[
         &[
             ok("f32[2,3,4], f32[2,4,5]"),
             ok("f16[2,3,4], f16[2,4,5]"),
+            ok("bf16[1,3,4], bf16[1,4,5]"),
             ok("i32[2,3,4], i32[2,4,5]"),
             ok("f32[0,3,4], f32[0,4,5]"),
             ok("f32[2,3,0], f32[2,0,5]"),
@@ -179,6 +180,10 @@ pub(super) fn contract(
     ensure!(dtype != DType::Bool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
     // One bf16 pass is exact for bf16 operands.
     let precision = if dtype == DType::BF16 { Precision::Default } else { c.precision() };
+    let single = |(l, r): &(usize, usize)| b.shape(lhs)[*l] == 1 && b.shape(rhs)[*r] == 1;
+    if !batch.is_empty() && batch.iter().all(single) {
+        return contract_one(c, b, lhs, rhs, batch, over);
+    }
     let numbers = DotGeneral {
         lhs_batch: batch.iter().map(|p| p.0).collect(),
         rhs_batch: batch.iter().map(|p| p.1).collect(),
@@ -188,6 +193,29 @@ pub(super) fn contract(
         out: dtype.accumulator(),
     };
     b.dot_general(lhs, rhs, numbers)
+}
+
+/// A stack of one is contracted without its batch dimensions: XLA's CPU lacks some 16-bit products that have them.
+fn contract_one(
+    c: &Call<'_>,
+    b: &Builder,
+    lhs: ValueId,
+    rhs: ValueId,
+    batch: Pairs<'_>,
+    over: Pairs<'_>,
+) -> Result<ValueId> {
+    let drop = |v: ValueId, dropped: Vec<usize>| {
+        let kept: Dims = (0..b.rank(v)).filter(|d| !dropped.contains(d)).collect();
+        let shape: Shape = kept.iter().map(|&d| b.shape(v)[d]).collect();
+        Ok::<_, crate::Error>((b.reshape(v, &shape)?, kept))
+    };
+    let (x, left) = drop(lhs, batch.iter().map(|p| p.0).collect())?;
+    let (y, right) = drop(rhs, batch.iter().map(|p| p.1).collect())?;
+    let place = |kept: &Dims, d: usize| kept.iter().filter(|&&k| k < d).count();
+    let over: Vec<_> = over.iter().map(|&(l, r)| (place(&left, l), place(&right, r))).collect();
+    let product = contract(c, b, x, y, &[], &over)?;
+    let shape: Shape = batch.iter().map(|_| 1).chain(b.shape(product)).collect();
+    b.reshape(product, &shape)
 }
 
 pub(super) fn rounded(b: &Builder, dtype: DType, product: ValueId) -> Result<Outs> {

@@ -83,9 +83,17 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::take(Tensor self, Tensor index) -> Tensor",
         |c, b| {
             let (flat, index) = flat_place(c, b)?;
+            let nothing = b.ty(flat)?.numel() == 0 && b.ty(index)?.numel() > 0;
+            ensure!(!nothing, "take(): tried to take from an empty tensor");
             one(take_flat(b, flat, index)?)
         },
-        &[ok("f32[2,3], i64[2,2]{-6..6}"), ok("f32[3], i64[]{0..3}"), ok("f32[], i64[2]{0..1}")],
+        &[
+            ok("f32[2,3], i64[2,2]{-6..6}"),
+            ok("f32[3], i64[]{0..3}"),
+            ok("f32[], i64[2]{0..1}"),
+            ok("f32[0], i64[0]"),
+            err("f32[0], i64[2]", "take(): tried to take from an empty tensor"),
+        ],
     )
     .variants(&["take.out"]),
     OpDef::new(

@@ -47,7 +47,10 @@ pub(super) fn wrap(b: &Builder, index: ValueId, extent: usize) -> Result<ValueId
 
 /// Elements of a 1-d tensor, in the shape of `index`.
 pub(super) fn take_flat(b: &Builder, flat: ValueId, index: ValueId) -> Result<ValueId> {
-    let extent = b.ty(flat)?.numel();
+    let (extent, wanted) = (b.ty(flat)?.numel(), b.shape(index));
+    if wanted.contains(&0) {
+        return b.full(Number::Int(0), b.dtype(flat), &wanted);
+    }
     let gather = Gather {
         collapsed_slice_dims: Dims::from_slice(&[0]),
         start_index_map: Dims::from_slice(&[0]),

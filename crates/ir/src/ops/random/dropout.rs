@@ -1,7 +1,7 @@
 //! Dropout and other noise of training.
 
 use super::super::expr::formula;
-use super::super::support::{broadcast_to, not_implemented, scalar_like, torch_name};
+use super::super::support::{broadcast_to, not_implemented, result_type, scalar_like, torch_name};
 use super::super::{Call, OpDef, Outs, Scalar, err, many, ok, one};
 use super::{bernoulli, uniform, wide};
 use crate::builder::Builder;
@@ -32,13 +32,18 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         |c, b| {
             let (grad, mask) = (c.tensor(b, "grad_output")?, c.tensor(b, "mask")?);
-            let dtype = b.dtype(grad);
+            let dtype = result_type(c, b, &[grad.into(), mask.into(), c.scalar("scale")?.into()]);
             let v = b.convert(grad, dtype.accumulator())?;
             let v = b.multiply(v, broadcast_to(b, b.convert(mask, b.dtype(v))?, &b.shape(v))?)?;
             let v = b.multiply(v, scalar_like(c, b, &c.scalar("scale")?, v)?)?;
             one(b.convert(v, dtype)?)
         },
-        &[ok("f32[2,3], bool[2,3], 2.0"), ok("bf16[4], bool[4], 1.25")],
+        &[
+            ok("f32[2,3], bool[2,3], 2.0"),
+            ok("bf16[4], bool[4], 1.25"),
+            ok("bool[4], bool[4], 1.5"),
+            ok("i64[4], bool[4], 1.5"),
+        ],
     )
     .variants(&["native_dropout_backward.out"]),
     OpDef::new(
