@@ -38,9 +38,12 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also long sweeps: PyTorch's op database, damaged traces, programs of views, training steps.
+test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, damaged traces, programs of views, training steps.
 	@mkdir -p target
-	$(PYTHON) tests/python/sweep_device_ops.py target/device-ops.jsonl --again && rm target/device-ops.jsonl
+	for suite in ops suites behaviours; do \
+	  $(PYTHON) tests/python/sweep_device.py $$suite target/device-$$suite.jsonl --again || exit 1; \
+	  rm target/device-$$suite.jsonl; \
+	done
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks

@@ -1,4 +1,7 @@
-"""What the sweep of PyTorch's op database (`opdb`) leaves out or compares less, and why."""
+"""What the runs of PyTorch's databases on the device leave out or compare less, and why.
+
+They are `opdb`, `suites` and `behaviours`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,9 @@ TYPED_BY_DEVICE: dict[str, str] = {
 }
 
 # The result that holds indices: which of several equal elements it names, PyTorch leaves open. Gradients follow it.
-TIED: dict[str, tuple[int, str]] = {
+# None where the indices are no result.
+TIED: dict[str, tuple[int | None, str]] = {
+    "msort": (None, "not stable"),
     "sort": (1, "not stable unless asked to be"),
     "argsort": (0, "not stable unless asked to be"),
     "topk": (1, "PyTorch says so in its documentation"),
@@ -61,6 +66,12 @@ TIED: dict[str, tuple[int, str]] = {
 
 # Arguments behind the first that PyTorch wants on the CPU whatever the device.
 ON_HOST: dict[str, str] = {"tensor_split": "sections as a tensor have to be on the CPU, says PyTorch"}
+
+# Options that PyTorch chooses by the device's name, given by the samples instead.
+CHOSEN_BY_DEVICE: dict[str, str] = dict.fromkeys(
+    ("nn.functional.linear_cross_entropy.chunked", "nn.functional.linear_cross_entropy.chunked_none"),
+    "accumulates 16-bit floats in float32 on CPU and CUDA, and in 16 bits on any other device",
+)
 
 _SPARSE = "makes sparse tensors, which the device does not have: its tensors are strided"
 _COMPLEX32 = "makes complex32, which StableHLO does not have"
@@ -86,10 +97,40 @@ EXCLUDED: dict[str, str] = {
 
 # Pairs that are not right, each counted against us.
 KNOWN_FAILURES: dict[str, str] = {
-    "msort-bfloat16": "not stable: the gradient goes to other ones among equal elements",
-    "native_dropout_backward-bool": "the rule multiplies, which bool does not do",
-    "nextafter-bfloat16": "a defect, cause not found: our gradient is 0 where the CPU's is not",
-    "nn.functional.bilinear-bfloat16": "XLA's CPU lacks the product of 16-bit matrices for one layout in its gradient",
-    "nn.functional.linear_cross_entropy.chunked-bfloat16": "its accumulation type depends on the device",
-    "nn.functional.linear_cross_entropy.chunked_none-bfloat16": "its accumulation type depends on the device",
+    "frexp-bfloat16": "its gradient divides by a subnormal number, which XLA's CPU takes for 0",
+    "nextafter-bfloat16": "its gradient asks whether subnormal numbers differ from 0: XLA's CPU takes them for 0",
+}
+
+# --- modules and optimizers (`suites`) --------------------------------------------------------------------------------
+
+# Draw random numbers in training: only shapes are compared.
+RANDOM_MODULES: dict[str, str] = {}
+
+EXCLUDED_MODULES: dict[str, str] = {}
+
+# Only the parameters are compared, not the state.
+STATELESS_OPTIMIZERS: dict[str, str] = {"LBFGS": "how many directions it keeps hangs on the last bit of a line search"}
+
+# Not compared where the CPU itself ends elsewhere when its parameters start one rounding away.
+ERRATIC_OPTIMIZERS: dict[str, str] = {"LBFGS": "divides by differences of gradients, which are rounding once converged"}
+
+EXCLUDED_OPTIMIZERS: dict[str, str] = {"SparseAdam": 'takes sparse gradients, and "tpu" tensors are strided'}
+
+# --- what ops do beyond results and gradients (`behaviours`) ----------------------------------------------------------
+
+# Where the device may accept what the CPU refuses.
+LENIENT: dict[str, str] = dict.fromkeys(
+    ("out= of_wider_type", "out= of_whole_numbers"),
+    "which other types of `out` a kernel refuses is its own; the rules here take any that the result can be cast to",
+)
+
+# Not run, by the case's name.
+EXCLUDED_BEHAVIOURS: dict[str, str] = dict.fromkeys(
+    ("views/as_strided-bool", "views/as_strided-float32", "views/as_strided-int64"),
+    "elements overlap: the CPU's result hangs on the order of its writes, the device refuses",
+)
+
+# Cases that are not right, each counted against us.
+KNOWN_MISBEHAVIOURS: dict[str, str] = {
+    "out/linalg.eigvals-float32": "runs on the host, which gives an empty `out` other strides",
 }

@@ -1,10 +1,10 @@
-"""Runs PyTorch's whole op database on the device and the CPU, pair by pair, in a process that may die.
+"""Runs one of PyTorch's databases on the device and the CPU, case by case, in a process that may die.
 
-    python tests/python/sweep_device_ops.py LOG [--only WORD] [--again]
+    python tests/python/sweep_device.py ops | suites | behaviours LOG [--only WORD] [--again]
 
-Each pair's verdict is a line of LOG (JSON). A sweep that was stopped goes on where it was: pairs that LOG has are left
-out, but with --again those that were not right. TORCHTPU_SHARD=i/n takes every n-th pair. It fails if less than 98% of
-the pairs are right, or a process died.
+Each case's verdict is a line of LOG (JSON). A sweep that was stopped goes on where it was: cases that LOG has are left
+out, but with --again those that were not right. TORCHTPU_SHARD=i/n takes every n-th case. It fails if too few of the
+cases are right, or a process died.
 """
 
 from __future__ import annotations
@@ -19,69 +19,87 @@ import time
 from pathlib import Path
 from typing import Any
 
-WANTED = 0.98
-# Pairs that one process runs: its executables are never let go of.
-MOST_PAIRS = 150
-SECONDS_PER_PAIR = 120
+# The share of the cases that has to be right.
+WANTED = {"ops": 0.98, "suites": 0.97, "behaviours": 0.97}
+# Cases that one process runs: its executables are never let go of.
+MOST_CASES = 150
+SECONDS_PER_CASE = 120
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", choices=WANTED)
     parser.add_argument("log", type=Path)
-    parser.add_argument("--only", help="pairs whose names hold this")
+    parser.add_argument("--only", help="cases whose names hold this")
     parser.add_argument("--again", action="store_true", help="run those again that were not right")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
-        work(args.log, args.only)
+        work(args)
         return 0
     if args.again:
-        keep = [v for v in verdicts(args.log).values() if v["status"] == "right" or (args.only or "") not in v["pair"]]
+        keep = [v for v in verdicts(args.log).values() if v["status"] == "right" or (args.only or "") not in v["case"]]
         args.log.write_text("".join(json.dumps(v) + "\n" for v in keep))
-    while (status := worker(args.log, args.only)) != 0:
+    while (status := worker(args)) != 0:
         mark_crash(args.log, status)
-    return report(args.log)
+    return report(args)
 
 
-def worker(log: Path, only: str | None) -> int:
+def worker(args: argparse.Namespace) -> int:
     """Runs a process until it has nothing left to do or dies; gives how it ended."""
-    command = [sys.executable, __file__, str(log), "--work", *(["--only", only] if only else [])]
+    only = ["--only", args.only] if args.only else []
+    command = [sys.executable, __file__, args.suite, str(args.log), "--work", *only]
     while True:
-        before = len(verdicts(log))
+        before = len(verdicts(args.log))
         status = subprocess.run(command, check=False).returncode
-        if status != 0 or len(verdicts(log)) == before:
+        if status != 0 or len(verdicts(args.log)) == before:
             return status
 
 
-def work(log: Path, only: str | None) -> None:
-    import opdb
+def cases(suite: str) -> list[Any]:
+    """All cases: each has a name and can be run."""
+    match suite:
+        case "ops":
+            import opdb
+
+            return opdb.pairs()
+        case "suites":
+            import suites
+
+            return suites.cases()
+        case _:
+            import behaviours
+
+            return behaviours.cases()
+
+
+def work(args: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(2)
     index, count = map(int, os.environ.get("TORCHTPU_SHARD", "0/1").split("/"))
-    done = verdicts(log)
-    todo = [p for p in opdb.pairs()[index::count] if p.name not in done and (only or "") in p.name]
+    done = verdicts(args.log)
+    todo = [c for c in cases(args.suite)[index::count] if c.name not in done and (args.only or "") in c.name]
     signal.signal(signal.SIGALRM, give_up)
-    with log.open("a", buffering=1) as file:
-        for pair in todo[:MOST_PAIRS]:
-            file.write(json.dumps({"pair": pair.name, "status": "started"}) + "\n")
-            file.write(json.dumps(verdict(pair)) + "\n")
+    with args.log.open("a", buffering=1) as file:
+        for case in todo[:MOST_CASES]:
+            file.write(json.dumps({"case": case.name, "status": "started"}) + "\n")
+            file.write(json.dumps(verdict(case)) + "\n")
 
 
 def give_up(*_: object) -> None:
-    raise TimeoutError(f"takes more than {SECONDS_PER_PAIR} s")
+    raise TimeoutError(f"takes more than {SECONDS_PER_CASE} s")
 
 
-def verdict(pair: Any) -> dict[str, Any]:
-    import opdb
+def verdict(case: Any) -> dict[str, Any]:
     from torchtpu import device as tpu
 
     before, start = tpu.fallbacks(), time.time()
-    result: dict[str, Any] = {"pair": pair.name, "status": "right"}
-    signal.alarm(SECONDS_PER_PAIR)
+    result: dict[str, Any] = {"case": case.name, "status": "right"}
+    signal.alarm(SECONDS_PER_CASE)
     try:
-        opdb.check(pair)
-    except opdb.Disagreement as error:
+        case.run()
+    except AssertionError as error:
         result |= {"status": "wrong", "why": why(error)}
     except Exception as error:
         result |= {"status": "refused", "why": f"{type(error).__name__}: {why(error)}"}
@@ -96,30 +114,30 @@ def why(error: Exception) -> str:
 
 
 def verdicts(log: Path) -> dict[str, dict[str, Any]]:
-    """The last word on each pair."""
+    """The last word on each case."""
     lines = log.read_text().splitlines() if log.exists() else []
-    return {v["pair"]: v for v in map(json.loads, lines)}
+    return {v["case"]: v for v in map(json.loads, lines)}
 
 
 def mark_crash(log: Path, status: int) -> None:
-    open_pairs = [name for name, v in verdicts(log).items() if v["status"] == "started"]
-    if not open_pairs:
-        raise SystemExit(f"the worker ended with {status} before its first pair")
+    unfinished = [name for name, v in verdicts(log).items() if v["status"] == "started"]
+    if not unfinished:
+        raise SystemExit(f"the worker ended with {status} before its first case")
     with log.open("a") as file:
-        for name in open_pairs:
-            file.write(json.dumps({"pair": name, "status": "crashed", "why": f"exit status {status}"}) + "\n")
+        for name in unfinished:
+            file.write(json.dumps({"case": name, "status": "crashed", "why": f"exit status {status}"}) + "\n")
 
 
-def report(log: Path) -> int:
-    every = verdicts(log).values()
+def report(args: argparse.Namespace) -> int:
+    every = verdicts(args.log).values()
     right = sum(v["status"] == "right" for v in every)
-    crashed = [v["pair"] for v in every if v["status"] == "crashed"]
+    crashed = [v["case"] for v in every if v["status"] == "crashed"]
     on_host = sum(bool(v.get("host")) for v in every)
-    print(f"{right} of {len(every)} pairs are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
+    print(f"{right} of {len(every)} cases are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
     for v in every:
         if v["status"] != "right":
-            print(f"  {v['status']:8} {v['pair']}: {v['why'].splitlines()[0]}")
-    return 0 if every and right >= WANTED * len(every) and not crashed else 1
+            print(f"  {v['status']:8} {v['case']}: {v['why'].splitlines()[0]}")
+    return 0 if every and right >= WANTED[args.suite] * len(every) and not crashed else 1
 
 
 if __name__ == "__main__":

@@ -149,7 +149,11 @@ impl<'a> Tracing<'a> {
         let outs = expand(&call, &self.b)?;
         let new = match self.call.entry.variant {
             Variant::Functional => self.functional(&placed, outs)?,
-            Variant::InPlace => self.write_all(&first_tensors(&placed), outs)?,
+            Variant::InPlace => {
+                let first = first_tensors(&placed).into_iter();
+                let targets: Vec<_> = first.chain(self.written(&placed).into_iter().flatten()).collect();
+                self.write_all(&targets, outs)?
+            }
             Variant::Out => {
                 let targets = self.call.outs.iter().map(|t| self.tensor(t)).collect::<Result<Vec<_>>>()?;
                 self.write_all(&targets, outs)?
@@ -184,8 +188,7 @@ impl<'a> Tracing<'a> {
 
     /// New tensors first, then the next values of written arguments.
     fn functional(&self, placed: &[Placed], outs: Outs) -> Result<Outs> {
-        let params = self.call.entry.schema.args.iter().zip(placed).filter(|(p, _)| p.written);
-        let written: Vec<Option<TensorId>> = params.flat_map(|(_, p)| optional_tensors(p)).collect();
+        let written = self.written(placed);
         let Some(count) = outs.len().checked_sub(written.len()) else {
             return Err(Error::internal("the op table gives too few results"));
         };
@@ -196,6 +199,12 @@ impl<'a> Tracing<'a> {
             }
         }
         Ok(new.to_vec())
+    }
+
+    /// The arguments that the op writes besides its results.
+    fn written(&self, placed: &[Placed]) -> Vec<Option<TensorId>> {
+        let params = self.call.entry.schema.args.iter().zip(placed).filter(|(p, _)| p.written);
+        params.flat_map(|(_, p)| optional_tensors(p)).collect()
     }
 
     fn write_all(&self, targets: &[TensorId], outs: Outs) -> Result<Outs> {
