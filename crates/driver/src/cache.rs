@@ -8,6 +8,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Bytes that every entry starts with; the last one is the format's version.
@@ -18,17 +20,22 @@ const SUFFIX: &str = "exe";
 /// The size in bytes that a cache folder is held to unless its owner says otherwise.
 pub const DEFAULT_LIMIT: u64 = 4 << 30;
 
+/// How often the folder is looked through while as much is stored as it may hold.
+const SCANS: u64 = 16;
+
 /// A folder of serialised executables.
 #[derive(Debug, Clone)]
 pub struct DiskCache {
     folder: PathBuf,
     limit: u64,
+    /// Bytes that may be stored before the folder is looked through again, which takes time for each entry there is.
+    room: Arc<AtomicU64>,
 }
 
 impl DiskCache {
     /// A cache in `folder`, which is made when the first entry is written, held to `limit` bytes.
     pub fn new(folder: impl Into<PathBuf>, limit: u64) -> DiskCache {
-        DiskCache { folder: folder.into(), limit }
+        DiskCache { folder: folder.into(), limit, room: Arc::default() }
     }
 
     /// The cache that the environment asks for: `TORCHTPU_CACHE_DIR`, none if that is empty, else a folder of ours in
@@ -73,7 +80,8 @@ impl DiskCache {
         let _ = fs::remove_file(self.path(key));
     }
 
-    /// Stores `payload` under `key`, then evicts what exceeds the limit.
+    /// Stores `payload` under `key`, then evicts what exceeds the limit; what other processes store meanwhile counts from
+    /// the next time that the folder is looked through.
     ///
     /// # Errors
     /// When the folder cannot be written; callers go on without the entry.
@@ -87,7 +95,10 @@ impl DiskCache {
         file.write_all(blake3::hash(payload).as_bytes())?;
         file.write_all(payload)?;
         file.persist(self.path(key)).map_err(|e| e.error)?;
-        self.evict();
+        let bytes = (HEADER + payload.len()) as u64;
+        if self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(bytes)).is_err() {
+            self.evict();
+        }
         Ok(())
     }
 
@@ -97,12 +108,14 @@ impl DiskCache {
         entries.sort_by_key(|e| e.used);
         for entry in entries {
             if total <= self.limit {
-                return;
+                break;
             }
             // Another process may have evicted it first.
             let _ = fs::remove_file(&entry.path);
             total -= entry.bytes;
         }
+        let room = self.limit.saturating_sub(total).min(self.limit / SCANS);
+        self.room.store(room, Ordering::Relaxed);
     }
 
     /// Number of entries and bytes in all.
@@ -194,6 +207,17 @@ mod tests {
         cache.put("d", &[0; 10]).unwrap();
         assert_eq!(cache.get("b"), None);
         assert!(cache.get("a").is_some() && cache.get("c").is_some() && cache.get("d").is_some());
+    }
+
+    #[test]
+    fn the_folder_is_not_looked_through_each_time() {
+        let (_folder, cache) = cache(16_000);
+        cache.put("a", &[0; 10]).unwrap();
+        fs::write(cache.path("of another process"), vec![0; 20_000]).unwrap();
+        cache.put("b", &[0; 10]).unwrap();
+        assert_eq!(cache.size().0, 3, "there was room");
+        (0..30).for_each(|n| cache.put(&n.to_string(), &[0; 10]).unwrap());
+        assert!(cache.size().1 <= 16_000, "but not for ever");
     }
 
     #[test]
