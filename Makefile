@@ -13,7 +13,7 @@ export LIBCLANG_PATH := $(LLVM)/lib
 SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
 
-.PHONY: help setup setup-develop demo test test-all test-rust test-python lint bench bench-eager docs clean
+.PHONY: help setup setup-develop demo test test-all test-asan test-rust test-python lint bench bench-eager docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -38,7 +38,7 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, damaged traces, programs of views, training steps.
+test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, damaged traces, programs of views, training, sanitizers.
 	@mkdir -p target
 	for suite in ops suites behaviours; do \
 	  $(PYTHON) tests/python/sweep_device.py $$suite target/device-$$suite.jsonl --again || exit 1; \
@@ -47,6 +47,12 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, dama
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
+	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
+	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_compiles.py -k lengths
+	scripts/sanitize.sh
+
+test-asan: setup-develop ## The device's core under AddressSanitizer.
+	scripts/sanitize.sh
 
 lint: setup-develop ## Format, clippy, ruff, mypy, stubs.
 	@scripts/lint.sh

@@ -11,6 +11,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -85,7 +86,7 @@ def _cached() -> Path:
 
 
 def build(target: Path) -> None:
-    """Compiles the shim for the installed PyTorch into ``target``.
+    """Compiles the shim for the installed PyTorch into ``target``, with the environment's ``CXX`` and ``CXXFLAGS``.
 
     Raises:
         Error: there is no compiler, or it fails.
@@ -98,13 +99,14 @@ def build(target: Path) -> None:
         )
     home = Path(torch.__file__).parent
     includes = [home / "include", home / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
-    flags = [*_FLAGS, *(f"-I{folder}" for folder in includes)]
+    asked = shlex.split(os.environ.get("CXXFLAGS", ""))
+    flags = [*_FLAGS, *asked, *(f"-I{folder}" for folder in includes)]
     with tempfile.TemporaryDirectory() as scratch:
         objects = [(source, Path(scratch, source.stem + ".o")) for source in sources()]
         _all([[compiler, *flags, "-c", str(source), "-o", str(object)] for source, object in objects])
         library = Path(scratch, target.name)
         links = [f"-L{home / 'lib'}", *(f"-l{lib}" for lib in _LIBRARIES), f"-Wl,-rpath,{home / 'lib'}"]
-        _all([[compiler, "-shared", "-o", str(library), *(str(object) for _, object in objects), *links]])
+        _all([[compiler, "-shared", *asked, "-o", str(library), *(str(object) for _, object in objects), *links]])
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_suffix(f".{os.getpid()}")
         shutil.copy(library, partial)
