@@ -125,12 +125,17 @@ LENIENT: dict[str, str] = dict.fromkeys(
 )
 
 # Not run, by the case's name.
-EXCLUDED_BEHAVIOURS: dict[str, str] = dict.fromkeys(
-    ("views/as_strided-bool", "views/as_strided-float32", "views/as_strided-int64"),
-    "elements overlap: the CPU's result hangs on the order of its writes, the device refuses",
-)
+EXCLUDED_BEHAVIOURS: dict[str, str] = {
+    **dict.fromkeys(
+        [f"views/{op}-{dtype}" for op in ("as_strided", "unfold") for dtype in ("bool", "float32", "int64")],
+        "elements overlap: the CPU's result hangs on the order of its writes, the device refuses",
+    ),
+    "own/register_hook.simple-int64": "PyTorch cannot make the sample: it asks for gradients of integers",
+}
 
 # Cases that are not right, each counted against us.
 KNOWN_MISBEHAVIOURS: dict[str, str] = {
+    "forward/quantile-float32": "PyTorch's internal assertion in inference mode, cause not found",
+    "out/triangular_solve-float32": "an empty `out` gets other strides",
     "out/linalg.eigvals-float32": "runs on the host, which gives an empty `out` other strides",
 }
