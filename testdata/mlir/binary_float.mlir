@@ -37,70 +37,74 @@ module @binary {
     %34 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
     %35 = "stablehlo.add"(%19, %31) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
     %36 = "stablehlo.select"(%33, %35, %34) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %37 = "stablehlo.select"(%15, %36, %19) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %38 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
-    %39 = "stablehlo.compare"(%arg1, %38) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %40 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %41 = "stablehlo.compare"(%arg1, %40) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LE>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %42 = "stablehlo.and"(%39, %41) : (tensor<3xi1>, tensor<3xi1>) -> tensor<3xi1>
-    %43 = "stablehlo.constant"() {value = dense<0x7F800000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %44 = "stablehlo.select"(%42, %43, %37) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %45 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %46 = "stablehlo.compare"(%10, %45) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %47 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %48 = "stablehlo.select"(%46, %47, %44) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %49 = "stablehlo.multiply"(%12, %48) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %50 = "stablehlo.remainder"(%arg0, %9) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %51 = "stablehlo.compare"(%50, %8) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %52 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %53 = "stablehlo.compare"(%50, %52) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %54 = "stablehlo.negate"(%49) : (tensor<3xf32>) -> tensor<3xf32>
-    %55 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %56 = "stablehlo.select"(%53, %54, %55) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %57 = "stablehlo.select"(%51, %49, %56) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %58 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %59 = "stablehlo.compare"(%arg0, %58) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %60 = "chlo.digamma"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
-    %61 = "stablehlo.select"(%59, %60, %57) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %62 = "stablehlo.power"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %63 = "stablehlo.remainder"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %64 = "stablehlo.subtract"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %65 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %66 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %67 = "stablehlo.compare"(%arg1, %65) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %68 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
-    %69 = "stablehlo.subtract"(%arg1, %68) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %70 = "stablehlo.select"(%67, %69, %arg1) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %71 = "chlo.zeta"(%arg0, %70) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %72 = "stablehlo.subtract"(%66, %69) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %73 = "stablehlo.select"(%67, %72, %66) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %74 = "stablehlo.subtract"(%66, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %75 = "stablehlo.select"(%67, %74, %66) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %76 = "chlo.zeta"(%arg0, %73) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %77 = "chlo.zeta"(%arg0, %75) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %78 = "stablehlo.subtract"(%76, %77) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %79 = "stablehlo.constant"() {value = dense<2.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %80 = "stablehlo.remainder"(%arg0, %79) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %81 = "stablehlo.compare"(%80, %65) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %82 = "stablehlo.negate"(%78) : (tensor<3xf32>) -> tensor<3xf32>
-    %83 = "stablehlo.select"(%81, %78, %82) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %84 = "stablehlo.floor"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
-    %85 = "stablehlo.compare"(%arg0, %84) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %86 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %87 = "stablehlo.add"(%71, %83) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %88 = "stablehlo.select"(%85, %87, %86) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %89 = "stablehlo.select"(%67, %88, %71) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %90 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
-    %91 = "stablehlo.compare"(%arg1, %90) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %92 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %93 = "stablehlo.compare"(%arg1, %92) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LE>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %94 = "stablehlo.and"(%91, %93) : (tensor<3xi1>, tensor<3xi1>) -> tensor<3xi1>
-    %95 = "stablehlo.constant"() {value = dense<0x7F800000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %96 = "stablehlo.select"(%94, %95, %89) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    %97 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
-    %98 = "stablehlo.compare"(%arg0, %97) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
-    %99 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
-    %100 = "stablehlo.select"(%98, %99, %96) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-    return %0, %1, %2, %3, %4, %5, %6, %7, %61, %62, %63, %64, %100 : tensor<3xf32>, tensor<3xf32>, tensor<3xcomplex<f32>>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+    %37 = "stablehlo.compare"(%10, %14) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %38 = "stablehlo.select"(%37, %19, %36) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %39 = "stablehlo.select"(%15, %38, %19) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %40 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
+    %41 = "stablehlo.compare"(%arg1, %40) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %42 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %43 = "stablehlo.compare"(%arg1, %42) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LE>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %44 = "stablehlo.and"(%41, %43) : (tensor<3xi1>, tensor<3xi1>) -> tensor<3xi1>
+    %45 = "stablehlo.constant"() {value = dense<0x7F800000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %46 = "stablehlo.select"(%44, %45, %39) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %47 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %48 = "stablehlo.compare"(%10, %47) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %49 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %50 = "stablehlo.select"(%48, %49, %46) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %51 = "stablehlo.multiply"(%12, %50) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %52 = "stablehlo.remainder"(%arg0, %9) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %53 = "stablehlo.compare"(%52, %8) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %54 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %55 = "stablehlo.compare"(%52, %54) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %56 = "stablehlo.negate"(%51) : (tensor<3xf32>) -> tensor<3xf32>
+    %57 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %58 = "stablehlo.select"(%55, %56, %57) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %59 = "stablehlo.select"(%53, %51, %58) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %60 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %61 = "stablehlo.compare"(%arg0, %60) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %62 = "chlo.digamma"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
+    %63 = "stablehlo.select"(%61, %62, %59) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %64 = "stablehlo.power"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %65 = "stablehlo.remainder"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %66 = "stablehlo.subtract"(%arg0, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %67 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %68 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %69 = "stablehlo.compare"(%arg1, %67) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %70 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
+    %71 = "stablehlo.subtract"(%arg1, %70) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %72 = "stablehlo.select"(%69, %71, %arg1) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %73 = "chlo.zeta"(%arg0, %72) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %74 = "stablehlo.subtract"(%68, %71) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %75 = "stablehlo.select"(%69, %74, %68) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %76 = "stablehlo.subtract"(%68, %arg1) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %77 = "stablehlo.select"(%69, %76, %68) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %78 = "chlo.zeta"(%arg0, %75) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %79 = "chlo.zeta"(%arg0, %77) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %80 = "stablehlo.subtract"(%78, %79) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %81 = "stablehlo.constant"() {value = dense<2.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %82 = "stablehlo.remainder"(%arg0, %81) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %83 = "stablehlo.compare"(%82, %67) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %84 = "stablehlo.negate"(%80) : (tensor<3xf32>) -> tensor<3xf32>
+    %85 = "stablehlo.select"(%83, %80, %84) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %86 = "stablehlo.floor"(%arg0) : (tensor<3xf32>) -> tensor<3xf32>
+    %87 = "stablehlo.compare"(%arg0, %86) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %88 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %89 = "stablehlo.add"(%73, %85) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %90 = "stablehlo.select"(%87, %89, %88) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %91 = "stablehlo.compare"(%arg0, %68) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %92 = "stablehlo.select"(%91, %73, %90) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %93 = "stablehlo.select"(%69, %92, %73) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %94 = "stablehlo.floor"(%arg1) : (tensor<3xf32>) -> tensor<3xf32>
+    %95 = "stablehlo.compare"(%arg1, %94) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %96 = "stablehlo.constant"() {value = dense<0.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %97 = "stablehlo.compare"(%arg1, %96) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LE>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %98 = "stablehlo.and"(%95, %97) : (tensor<3xi1>, tensor<3xi1>) -> tensor<3xi1>
+    %99 = "stablehlo.constant"() {value = dense<0x7F800000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %100 = "stablehlo.select"(%98, %99, %93) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %101 = "stablehlo.constant"() {value = dense<1.000000e+00> : tensor<3xf32>} : () -> tensor<3xf32>
+    %102 = "stablehlo.compare"(%arg0, %101) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction LT>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+    %103 = "stablehlo.constant"() {value = dense<0x7FC00000> : tensor<3xf32>} : () -> tensor<3xf32>
+    %104 = "stablehlo.select"(%102, %103, %100) : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %63, %64, %65, %66, %104 : tensor<3xf32>, tensor<3xf32>, tensor<3xcomplex<f32>>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
   }
 }

@@ -79,6 +79,8 @@ impl<'c> Scope<'_, 'c> {
         let whole = self.compare(Comparison::Eq, ty, s, apply("stablehlo.floor", &[s])?)?;
         let nan = self.full(Number::Float(f64::NAN), ty)?;
         let both = apply("stablehlo.select", &[whole, apply("stablehlo.add", &[above, signed])?, nan])?;
+        let pole = self.compare(Comparison::Eq, ty, s, one)?; // infinite on both sides of 0
+        let both = apply("stablehlo.select", &[pole, above, both])?;
         apply("stablehlo.select", &[below, both, above])
     }
 
