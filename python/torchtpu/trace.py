@@ -187,11 +187,12 @@ class _Walker:
         return [self._argument(value)]
 
     def _parts(self, value: Any) -> list[dict[str, Any]]:
-        """An argument of a higher-order op, which may be anything: at least what it computes with."""
+        """An argument of a higher-order op, which may be anything: at least the numbers and values in it."""
         try:
             return self._whole(value)
         except UnsupportedValue:
-            return [self._argument(node) for node in pytree.tree_leaves(value) if isinstance(node, fx.Node)]
+            leaves = pytree.tree_leaves(value)
+            return [self._argument(leaf) for leaf in leaves if isinstance(leaf, (fx.Node, int, float))]
 
     def _outputs(self, node: fx.Node) -> list[dict[str, Any]]:
         value = node.meta.get("val")

@@ -71,6 +71,11 @@ impl Error {
         self.0.node.get_or_insert_with(|| name.to_owned());
         self
     }
+    /// The node of the trace that holds the graph in which it went wrong.
+    pub fn in_outer_node(mut self, name: &str) -> Error {
+        self.0.node = Some(name.to_owned());
+        self
+    }
     /// The node of the trace that was being treated, by its name there.
     pub fn node(&self) -> Option<&str> {
         self.0.node.as_deref()

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod call;
+mod control_flow;
 mod higher_order;
 mod inputs;
 mod outputs;

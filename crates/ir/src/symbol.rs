@@ -51,6 +51,14 @@ impl Symbols {
         self.consulted.borrow_mut().extend(sym.free.iter().cloned());
         sym.value
     }
+    /// The same bindings, of which none was consulted.
+    pub fn unconsulted(&self) -> Symbols {
+        Symbols::new(self.values.clone())
+    }
+    /// The program from now on depends on what `other`'s does.
+    pub fn consult_too(&self, other: &Symbols) {
+        self.consulted.borrow_mut().extend(other.consulted_names());
+    }
     /// The symbols the program depends on.
     pub fn consulted_names(&self) -> BTreeSet<Arc<str>> {
         self.consulted.borrow().clone()

@@ -1,6 +1,7 @@
 //! Running the rule of one node and putting its results where the overload wants them.
 
 use super::arguments::{self, Assigned, Owned};
+use super::control_flow::Control;
 use super::{Binding, Importer, Scope, python_ops, survey};
 use crate::alias::{Layout, TensorId};
 use crate::dtype::DType;
@@ -20,7 +21,10 @@ pub(super) type Results<'t> = SmallVec<[Option<&'t str>; 4]>;
 impl<'t> Importer<'t> {
     pub(super) fn node(&self, scope: &mut Scope<'t>, node: &'t Node) -> Result<()> {
         if let Some(inner) = survey::inlined(node) {
-            return self.inline(scope, node, inner);
+            return self.wrapped_graph(scope, node, inner);
+        }
+        if let Some(control) = Control::of(node) {
+            return self.control_flow(scope, node, control);
         }
         if self.all_tabled(scope, node) {
             return Ok(());
@@ -188,7 +192,7 @@ impl<'t> Importer<'t> {
     }
 
     /// A new tensor for the value called `name`, checked against the trace.
-    fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
+    pub(super) fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
         let ty = self.b.ty(v)?;
         let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
         self.aliases.fresh(&self.b, v, layout)

@@ -2,20 +2,33 @@
 
 use super::call::results;
 use super::inputs::literal_binding;
-use super::{Binding, Importer, MAX_DEPTH, Scope};
+use super::{Binding, Importer, MAX_DEPTH, Scope, known};
 use crate::error::Result;
+use crate::literal::Number;
 use crate::trace::schema::{Argument, Graph, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument};
 use crate::{ensure, invalid};
 
 impl<'t> Importer<'t> {
-    pub(super) fn inline(&self, scope: &mut Scope<'t>, node: &'t Node, graph: &'t Graph) -> Result<()> {
-        ensure!(scope.depth < MAX_DEPTH, "graphs are nested deeper than {MAX_DEPTH}");
+    /// Runs the graph of a transparent node.
+    pub(super) fn wrapped_graph(&self, scope: &mut Scope<'t>, node: &'t Node, graph: &'t Graph) -> Result<()> {
         let behind = node.inputs.iter().skip_while(|i| !matches!(i.arg, Argument::AsGraph(_))).skip(1);
         let mut operands = vec![];
         // A string behind the graph is its name.
         for input in behind.filter(|i| !matches!(i.arg, Argument::AsString(_))) {
             self.bindings(scope, &input.arg, &mut operands)?;
         }
+        self.inline(scope, node, graph, operands)
+    }
+
+    /// Runs `graph` on `operands` in the place of `node`.
+    pub(super) fn inline(
+        &self,
+        scope: &mut Scope<'t>,
+        node: &'t Node,
+        graph: &'t Graph,
+        operands: Vec<Binding>,
+    ) -> Result<()> {
+        ensure!(scope.depth < MAX_DEPTH, "graphs are nested deeper than {MAX_DEPTH}");
         let takes = graph.inputs.len();
         ensure!(operands.len() == takes, "{} operands for a graph that takes {takes}", operands.len());
         let mut inner = Scope::new(graph);
@@ -26,7 +39,7 @@ impl<'t> Importer<'t> {
                 inner.names.insert(name, operand.clone());
             });
         }
-        self.nodes(&mut inner)?;
+        self.nodes(&mut inner).map_err(|e| e.in_outer_node(node.name.as_deref().unwrap_or_default()))?;
         let mut given = vec![];
         for output in &graph.outputs {
             self.bindings(&inner, output, &mut given)?;
@@ -42,7 +55,7 @@ impl<'t> Importer<'t> {
     }
 
     /// What an argument stands for, lists spelled out.
-    fn bindings(&self, scope: &Scope<'t>, arg: &Argument, into: &mut Vec<Binding>) -> Result<()> {
+    pub(super) fn bindings(&self, scope: &Scope<'t>, arg: &Argument, into: &mut Vec<Binding>) -> Result<()> {
         let mut named = |name: &str| match scope.names.get(name) {
             Some(b) => {
                 into.push(b.clone());
@@ -54,6 +67,14 @@ impl<'t> Importer<'t> {
             Argument::AsTensor(t) => named(&t.name),
             Argument::AsTensors(ts) => ts.iter().try_for_each(|t| named(&t.name)),
             Argument::AsOptionalTensor(OptionalTensor::AsTensor(t)) => named(&t.name),
+            Argument::AsInts(list) => {
+                into.extend(list.iter().map(|&i| Binding::Number(known(Number::Int(i)))));
+                Ok(())
+            }
+            Argument::AsSymInts(list) => list.iter().try_for_each(|i| {
+                into.push(Binding::Number(self.sym_int(scope, i)?));
+                Ok(())
+            }),
             Argument::AsSymInt(SymIntArgument::AsName(n))
             | Argument::AsSymFloat(SymFloatArgument::AsName(n))
             | Argument::AsSymBool(SymBoolArgument::AsName(n)) => named(n),

@@ -60,7 +60,7 @@ impl<'t> Importer<'t> {
         }
     }
 
-    fn tensor_input(
+    pub(super) fn tensor_input(
         &self,
         scope: &mut Scope<'t>,
         name: &'t str,

@@ -1,5 +1,6 @@
 //! What the op table knows of a trace's targets.
 
+use super::control_flow::Control;
 use super::python_ops;
 use crate::loc::Loc;
 use crate::ops::{self, Entry};
@@ -26,10 +27,10 @@ pub fn unsupported_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
     for (i, node) in trace.graph.nodes.iter().enumerate() {
         let mut pending = vec![node];
         while let Some(node) = pending.pop() {
-            match inlined(node) {
-                Some(inner) => pending.extend(inner.nodes.iter().rev()),
-                None if supported(node) => {}
-                None => found.push((i, node.op().to_owned(), locator.loc(node))),
+            if inlined(node).is_some() || Control::of(node).is_some() {
+                pending.extend(graphs(node).flat_map(|inner| &inner.nodes));
+            } else if !supported(node) {
+                found.push((i, node.op().to_owned(), locator.loc(node)));
             }
         }
     }
@@ -42,7 +43,12 @@ pub(super) fn inlined(node: &Node) -> Option<&Graph> {
     if !TRANSPARENT.contains(&name.split('.').next()?) {
         return None;
     }
-    node.inputs.iter().find_map(|i| match &i.arg {
+    graphs(node).next()
+}
+
+/// The graphs that a node is given.
+pub(super) fn graphs(node: &Node) -> impl Iterator<Item = &Graph> {
+    node.inputs.iter().filter_map(|i| match &i.arg {
         Argument::AsGraph(inner) => Some(&inner.graph),
         _ => None,
     })

@@ -112,6 +112,8 @@ pub struct Context {
     pub precision: Precision,
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
+    /// Whether the program can have no hidden inputs: the value of a symbolic number then decides it.
+    pub closed: bool,
     /// Hidden inputs made so far for symbolic numbers, by expression.
     pub symbol_inputs: RefCell<BTreeMap<Arc<str>, ValueId>>,
 }
@@ -315,6 +317,9 @@ impl<'a> Call<'a> {
     pub fn scalar_value(&self, b: &Builder, s: &Scalar, dtype: DType) -> Result<ValueId> {
         let sym = match s {
             Scalar::Known(n) => return b.scalar(*n, dtype),
+            Scalar::Symbolic(sym) if self.context.closed => {
+                return b.scalar(self.context.symbols.consult(sym), dtype);
+            }
             Scalar::Symbolic(sym) => sym,
         };
         let mut inputs = self.context.symbol_inputs.borrow_mut();
