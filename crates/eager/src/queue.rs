@@ -44,9 +44,21 @@ struct Turn {
 /// What the thread watches.
 #[derive(Default)]
 struct Signal {
-    waiting: AtomicUsize,
+    /// Calls that were put in line so far.
+    came: AtomicUsize,
+    /// Calls that were started so far: the first of those.
+    started: AtomicUsize,
     asleep: AtomicBool,
     closed: AtomicBool,
+}
+
+impl Signal {
+    /// Calls in line or being started.
+    fn waiting(&self) -> usize {
+        // In this order, so that there are never fewer than none.
+        let started = self.started.load(Ordering::SeqCst);
+        self.came.load(Ordering::SeqCst) - started
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,13 +78,14 @@ impl Queue {
 
     /// Puts a call in line. To be followed by [`Core::nudge`], without locks.
     pub(crate) fn push(&self, task: Task) {
-        self.signal.waiting.fetch_add(1, Ordering::SeqCst);
-        lock(&self.waiting).push_back(task);
+        let mut waiting = lock(&self.waiting);
+        waiting.push_back(task);
+        self.signal.came.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether nothing is in line or being started.
     pub(crate) fn is_empty(&self) -> bool {
-        self.signal.waiting.load(Ordering::SeqCst) == 0
+        self.signal.waiting() == 0
     }
 
     /// Starts the thread, if there is a processor for it.
@@ -95,14 +108,19 @@ impl Queue {
         }
     }
 
-    /// The turn to start calls; `None` if by then nothing is in line.
-    fn turn(&self) -> Option<MutexGuard<'_, Turn>> {
+    /// Whether the first `count` calls were started.
+    fn has_started(&self, count: usize) -> bool {
+        self.signal.started.load(Ordering::SeqCst) >= count
+    }
+
+    /// The turn to start calls; `None` if somebody else has started the first `count` before it came.
+    fn turn(&self, count: usize) -> Option<MutexGuard<'_, Turn>> {
         let since = Instant::now();
         while since.elapsed() < PATIENCE {
             match self.turn.try_lock() {
                 Ok(turn) => return Some(turn),
                 Err(TryLockError::Poisoned(turn)) => return Some(turn.into_inner()),
-                Err(TryLockError::WouldBlock) if self.is_empty() => return None,
+                Err(TryLockError::WouldBlock) if self.has_started(count) => return None,
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }
@@ -112,7 +130,7 @@ impl Queue {
     /// Whether the caller is to start what is in line itself; else the thread does.
     fn is_callers(&self) -> bool {
         let Some(thread) = self.thread.get() else { return true };
-        if self.signal.waiting.load(Ordering::SeqCst) > MOST_WAITING {
+        if self.signal.waiting() > MOST_WAITING {
             return true;
         }
         if !self.signal.asleep.load(Ordering::SeqCst) {
@@ -132,14 +150,14 @@ impl Signal {
     fn rest(&self) {
         let since = Instant::now();
         while since.elapsed() < LINGER {
-            if self.waiting.load(Ordering::SeqCst) > 0 {
+            if self.waiting() > 0 {
                 return;
             }
             std::hint::spin_loop();
         }
         self.asleep.store(true, Ordering::SeqCst);
         // A call that came before it could see that nobody is awake.
-        while self.waiting.load(Ordering::SeqCst) == 0 && self.asleep.load(Ordering::SeqCst) {
+        while self.waiting() == 0 && self.asleep.load(Ordering::SeqCst) {
             thread::park();
             if self.closed.load(Ordering::SeqCst) {
                 return;
@@ -166,24 +184,19 @@ impl Core {
         }
     }
 
-    /// Starts what is in line. Afterwards every value that was promised before is there, or has failed. To be called
-    /// without locks.
+    /// Starts what is in line, but not what comes meanwhile. Afterwards every value that was promised before is there, or
+    /// has failed. To be called without locks.
     pub fn drain(&self) {
-        while !self.queue.is_empty() {
-            let Some(mut turn) = self.queue.turn() else { return };
+        let signal = &self.queue.signal;
+        let count = signal.came.load(Ordering::SeqCst);
+        while !self.queue.has_started(count) {
+            let Some(mut turn) = self.queue.turn(count) else { return };
             let Turn { starter, tasks } = &mut *turn;
             std::mem::swap(tasks, &mut *lock(&self.queue.waiting));
             for task in tasks.drain(..) {
                 self.start_queued(starter, task);
-                self.queue.signal.waiting.fetch_sub(1, Ordering::SeqCst);
+                signal.started.fetch_add(1, Ordering::SeqCst);
             }
         }
-    }
-
-    /// Starts a call at once, after all that are in line.
-    pub(crate) fn start_now(&self, task: Task) -> crate::Result<()> {
-        self.drain();
-        let mut turn = lock(&self.queue.turn);
-        self.start(&mut turn.starter, task)
     }
 }

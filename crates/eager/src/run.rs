@@ -11,7 +11,7 @@ use runtime::{Buffer, ExecuteOptions, Execution};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 /// Numbers kept on a device.
 const MOST_NUMBERS: usize = 1024;
@@ -28,6 +28,8 @@ pub(crate) struct Task {
     device: usize,
     origin: Origin,
     mode: Mode,
+    /// Where the failure goes that the caller waits to see; else it waits for the next synchronisation.
+    report: Option<Arc<OnceLock<Error>>>,
 }
 
 /// What an input gets.
@@ -51,7 +53,7 @@ enum Failure {
 }
 
 impl Core {
-    /// Runs a call: in line, or at once in debug mode and where it is large.
+    /// Puts a call in line. In debug mode, and where it is large, waits until it was started.
     pub(crate) fn run(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -68,29 +70,31 @@ impl Core {
         if plan.executable.is_none() {
             return Ok(made);
         }
-        let task = Task { plan: plan.clone(), inputs, outputs, device: request.device, origin, mode: request.mode };
         let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
-        if !request.mode.debug && bytes < AT_ONCE {
-            self.queue.push(task);
-            drop(state);
-            self.nudge();
-            return Ok(made);
-        }
+        let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
+        let kept = request.mode.check_nan.then(|| (values(&inputs), outputs.clone()));
+        let (device, mode) = (request.device, request.mode);
+        self.queue.push(Task { plan: plan.clone(), inputs, outputs, device, origin, mode, report: report.clone() });
         drop(state);
-        self.run_now(task).inspect_err(|_| made.iter().flatten().for_each(|m| self.cell_drop(m.cell)))?;
+        match report {
+            Some(report) => {
+                let checked = self.wait_for(&report).and_then(|()| match kept {
+                    Some((inputs, outputs)) => {
+                        debug::refuse_nan(&inputs, &outputs).map_err(|e| self.explain(&self.lock(), e, origin))
+                    }
+                    None => Ok(()),
+                });
+                checked.inspect_err(|_| made.iter().flatten().for_each(|m| self.cell_drop(m.cell)))?;
+            }
+            None => self.nudge(),
+        }
         Ok(made)
     }
 
-    /// Starts a call, and in debug mode waits for it.
-    fn run_now(&self, task: Task) -> Result<()> {
-        if !task.mode.check_nan {
-            return self.start_now(task);
-        }
-        let value = |feed: &Feed| if let Feed::Value(held) = feed { Some(held.clone()) } else { None };
-        let inputs: Vec<_> = task.inputs.iter().filter_map(value).collect();
-        let (outputs, origin) = (task.outputs.clone(), task.origin);
-        self.start_now(task)?;
-        debug::refuse_nan(&inputs, &outputs).map_err(|e| self.explain(&self.lock(), e, origin))
+    /// Waits until a call that reports has been started.
+    fn wait_for(&self, report: &OnceLock<Error>) -> Result<()> {
+        self.drain();
+        report.get().cloned().map_or(Ok(()), Err)
     }
 
     fn feeds(&self, state: &State, plan: &Plan, request: &Request<'_>) -> Result<SmallVec<[Feed; 4]>> {
@@ -126,18 +130,21 @@ impl Core {
 
     /// Starts a call whose turn has come; a failure waits for the next synchronisation.
     pub(crate) fn start_queued(&self, starter: &mut Starter, task: Task) {
-        let (device, outputs) = (task.device, task.outputs.clone());
+        let (device, outputs, report) = (task.device, task.outputs.clone(), task.report.clone());
         let result = catch_unwind(AssertUnwindSafe(|| self.start(starter, task)));
         let result = result.unwrap_or_else(|_| Err(Error::internal("starting a call panicked")));
         if let Err(error) = result {
             outputs.iter().for_each(|o| o.fill(Err(error.clone())));
-            self.note_failure(device, error);
+            match report {
+                Some(report) => drop(report.set(error)),
+                None => self.note_failure(device, error),
+            }
         }
     }
 
     /// Starts an execution, and keeps the promises that were made for it.
-    pub(crate) fn start(&self, starter: &mut Starter, task: Task) -> Result<()> {
-        let Task { plan, inputs, outputs, device, origin, mode } = task;
+    fn start(&self, starter: &mut Starter, task: Task) -> Result<()> {
+        let Task { plan, inputs, outputs, device, origin, mode, .. } = task;
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
         let error = match self.execute(&plan, &held, device) {
@@ -214,6 +221,12 @@ impl Core {
         starter.numbers.insert((device, float, bits), held.clone());
         Ok(held)
     }
+}
+
+/// The values of tensors among what inputs get.
+fn values(inputs: &[Feed]) -> Vec<Arc<Held>> {
+    let value = |feed: &Feed| if let Feed::Value(held) = feed { Some(held.clone()) } else { None };
+    inputs.iter().filter_map(value).collect()
 }
 
 /// After a failure: storages that were to be written keep what they had, as far as the plugin left it alone; what was to

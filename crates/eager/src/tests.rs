@@ -133,3 +133,27 @@ fn memory_goes_with_the_last_call_that_reads_it() {
     CORE.cell_drop(cell);
     assert_eq!(CORE.memory(1).0.now, before);
 }
+
+/// Large calls are waited for by their callers; what other threads make of their promises stands behind them in line.
+#[test]
+fn threads_share_a_large_value() {
+    const COUNT: usize = 1 << 18;
+    let ty = CellType { dtype: DType::F32, layout: Layout::contiguous([COUNT].into_iter().collect::<ir::Shape>()) };
+    let (cell, _) = CORE.cell_new(3, 4 * COUNT as u64).unwrap();
+    CORE.upload(cell, ty.clone(), &1f32.to_le_bytes().repeat(COUNT), 0).unwrap();
+    let number = registry::number("aten::mul_.Tensor").unwrap();
+    let words = words::write(number, &[Some((0, &ty)), Some((0, &ty))]);
+    let square = || {
+        for _ in 0..50 {
+            let (cells, scalars, expected) = (&[cell][..], &[][..], Some(Expected::Unknown));
+            let (generator, device, location, mode) = (0, 3, 0, Mode::default());
+            let request = Request { words: &words, cells, scalars, generator, device, location, mode, expected };
+            CORE.dispatch(&request).unwrap();
+        }
+    };
+    thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(square))));
+    CORE.synchronize(3).unwrap();
+    let mut bytes = vec![0; 4 * COUNT];
+    assert!(CORE.download(cell, &ty, &mut bytes).unwrap());
+    assert_eq!(bytes, 1f32.to_le_bytes().repeat(COUNT));
+}
