@@ -11,9 +11,12 @@
 
 #include "shim.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace torchtpu {
 namespace {
@@ -26,9 +29,14 @@ struct Lock {
   PyGILState_STATE state;
 };
 
-// Frames of PyTorch and of this package are not the user's.
+// Where PyTorch and this package lie, with a slash behind: frames from there are not the user's. Set once, before any op.
+std::vector<std::string> foreign_folders;
+
 bool foreign(const char* file) {
-  return std::strstr(file, "/torch/") != nullptr || std::strstr(file, "/torchtpu/") != nullptr || file[0] == '<';
+  const auto begins_with = [&](const std::string& folder) {
+    return std::strncmp(file, folder.c_str(), folder.size()) == 0;
+  };
+  return file[0] == '<' || std::any_of(foreign_folders.begin(), foreign_folders.end(), begins_with);
 }
 
 #ifdef TORCHTPU_READS_FRAMES
@@ -73,6 +81,10 @@ uint64_t id_of(_PyInterpreterFrame* frame) {
 #endif
 
 }  // namespace
+
+void add_foreign_folder(const char* folder) {
+  foreign_folders.emplace_back(folder);
+}
 
 uint64_t python_location() {
 #ifdef TORCHTPU_READS_FRAMES

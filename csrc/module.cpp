@@ -107,6 +107,13 @@ PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
   Py_RETURN_NONE;
 }
 
+PyObject* add_foreign(PyObject*, PyObject* folder) {
+  const char* path = PyUnicode_AsUTF8(folder);
+  if (path == nullptr) return nullptr;
+  add_foreign_folder(path);
+  Py_RETURN_NONE;
+}
+
 PyObject* get_mode(PyObject*, PyObject*) {
   return PyLong_FromLong(mode());
 }
@@ -130,6 +137,7 @@ PyMethodDef methods[] = {
     {"default_generator", get_default_generator, METH_O, "The generator of a device."},
     {"seed_all", seed_all_devices, METH_O, "Seeds the generators of all devices."},
     {"wrap", wrap_storage, METH_VARARGS, "A tensor over a storage: its number, address, bytes, type and layout."},
+    {"add_foreign_folder", add_foreign, METH_O, "Lines in files whose path begins so are not the user's."},
     {"mode", get_mode, METH_NOARGS, "How this thread runs calls: bits of TpuMode in csrc/abi.h."},
     {"set_mode", choose_mode, METH_VARARGS, "Sets how this thread runs calls; or those threads that were told nothing."},
     {"set_fallback_handler", set_fallback_handler, METH_O, "What is called with the name of each op that runs on the host."},

@@ -68,5 +68,7 @@ at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 
 // The line of Python that this thread is at, as the core numbers it; 0 if there is none.
 uint64_t python_location();
+// Lines in files of this folder are not the user's.
+void add_foreign_folder(const char* folder);
 
 }  // namespace torchtpu

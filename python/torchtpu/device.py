@@ -36,6 +36,8 @@ def register() -> None:
         return
     torch.utils.rename_privateuse1_backend("tpu")
     shim = _load_shim()
+    for package in (torch.__file__, __file__):
+        shim.add_foreign_folder(os.path.join(os.path.dirname(package), ""))
     _native.device_join(shim.load(_native.device_table()))
     shim.set_fallback_handler(_on_fallback)
     torch._register_device_module("tpu", sys.modules[__name__])
@@ -428,8 +430,7 @@ def _on_fallback(op: str) -> None:
 def _caller() -> str:
     """The user's line: the innermost frame outside PyTorch and this package."""
     frame = sys._getframe(1)
-    here = os.path.dirname(__file__)
-    home = os.path.dirname(torch.__file__)
+    here, home = (os.path.join(os.path.dirname(file), "") for file in (__file__, torch.__file__))
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((here, home, "<")):

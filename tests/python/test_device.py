@@ -6,6 +6,7 @@ import copy
 import io
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -182,10 +183,10 @@ def test_training_leaks_nothing() -> None:
         torch.tpu.synchronize()
         return torch.tpu.memory_allocated(), int(Path("/proc/self/statm").read_text().split()[1])
 
-    device, pages = steps(500)
-    later_device, later_pages = steps(LEAK_STEPS)
-    assert later_device - device < 1 << 16
-    assert later_pages - pages < 512  # two megabytes
+    # Threads that come and allocators that round up grow once; a leak grows every time.
+    marks = [steps(500), *(steps(LEAK_STEPS // 3) for _ in range(3))]
+    assert min(later[0] - device for (device, _), later in pairwise(marks)) < 1 << 16
+    assert min(later[1] - pages for (_, pages), later in pairwise(marks)) < 512  # two megabytes
 
 
 def test_ops_on_the_host_are_counted_by_line() -> None:
@@ -194,6 +195,13 @@ def test_ops_on_the_host_are_counted_by_line() -> None:
     with pytest.warns(UserWarning, match=r"_linalg_svd.* runs on the host.*test_device\.py"):
         torch.linalg.svdvals(x)
     assert host_calls("_linalg_svd") == before + 1
+
+
+@pytest.mark.parametrize("folder", ["torch", "torchtpu"])
+def test_lines_in_folders_named_like_packages_are_the_users(folder: str) -> None:
+    file = f"/home/user/{folder}/train.py"
+    exec(compile("y = torch.ones(2, device='tpu').erf()", file, "exec"), {"torch": torch})
+    assert f"{file}:1" in torchtpu.stats()["eager"]["ops"]["aten::erf.default"]
 
 
 def host_calls(op: str) -> int:
