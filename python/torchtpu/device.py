@@ -130,9 +130,6 @@ def is_initialized() -> bool:
     return True
 
 
-_initialized = True  # what torch.utils.checkpoint asks before it saves the generators' states
-
-
 def init() -> None:
     """Does nothing: devices come up when they are first used."""
 
