@@ -16,6 +16,23 @@
 
 namespace torchtpu {
 
+// `value` with `fn` of each tensor in it; what holds none stays.
+template <class Fn>
+c10::IValue map_tensors(const c10::IValue& value, Fn&& fn) {
+  if (value.isTensor()) return fn(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorList()) list.push_back(fn(t));
+    return list;
+  }
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
+    list.push_back(t.has_value() ? std::optional<at::Tensor>(fn(*t)) : std::nullopt);
+  }
+  return list;
+}
+
 // How an argument of a schema is written.
 enum class Kind : uint8_t { Plain, Number, DType, Layout, MemoryFormat, Device, Generator };
 

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/utils/python_compat.h>
 
-#include "shim.h"
+#include "call.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ThreadLocalPythonObjects.h>
@@ -60,21 +60,8 @@ bool holds_places(const c10::Argument& argument, const c10::IValue& value) {
 }
 
 c10::IValue on_host(const c10::IValue& value) {
-  const auto host = [](const at::Tensor& t) { return t.defined() ? t.to(c10::kCPU, t.scalar_type()) : t; };
-  if (value.isTensor()) return host(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : value.toTensorList()) list.push_back(host(t));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
-      list.push_back(t.has_value() ? std::make_optional(host(*t)) : std::nullopt);
-    }
-    return list;
-  }
-  return value.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : value;
+  if (value.isDevice()) return c10::Device(c10::kCPU);
+  return map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.to(c10::kCPU, t.scalar_type()) : t; });
 }
 
 }  // namespace

@@ -60,22 +60,9 @@ class Expectation {
 
  private:
   c10::IValue like(const c10::IValue& value) {
-    if (value.isTensor()) return meta(value.toTensor());
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : value.toTensorList()) list.push_back(meta(t));
-      return list;
-    }
-    if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& t : value.toOptionalTensorList()) {
-        list.push_back(t.has_value() ? std::optional<at::Tensor>(meta(*t)) : std::nullopt);
-      }
-      return list;
-    }
     if (value.isDevice()) return c10::Device(c10::DeviceType::Meta);
     if (value.isGenerator()) return {};
-    return value;
+    return map_tensors(value, [this](const at::Tensor& t) { return meta(t); });
   }
 
   at::Tensor meta(const at::Tensor& t) {
