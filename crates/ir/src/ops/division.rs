@@ -1,12 +1,12 @@
 //! Division that rounds, and what is left over.
 
 use super::expr::{Expr, formula};
+use super::loops::{anywhere, repeat_while};
 use super::support::{Operand, align, elementwise, not_implemented, result_type};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::graph::{InputKind, OutputKind, ValueId};
-use crate::op::Reducer;
+use crate::graph::ValueId;
 use crate::{DType, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -206,26 +206,16 @@ fn gcd(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, ValueId)> {
     let magnitude = |v| if dtype.is_unsigned() { Ok(v) } else { b.unary(crate::Unary::Abs, v) };
     let aligned = align(c, b, &operands, dtype)?;
     let (x, y) = (magnitude(aligned[0])?, magnitude(aligned[1])?);
-    let ty = b.ty(x)?;
-    let pair = |name| {
-        let body = Builder::new(name);
-        let inputs = ["x", "y"].map(|n| body.input(n, InputKind::User, ty.clone()));
-        (body, inputs)
+    let more = |b: &Builder, given: &[ValueId]| anywhere(b, formula(b, [given[1]], |[y]| y.differs(0.0))?);
+    let euclid = |b: &Builder, given: &[ValueId]| {
+        let pair = [given[0], given[1]];
+        let rest = formula(b, pair, |[p, q]| {
+            let done = q.equals(0.0);
+            done.select(q, p.fmod(done.select(q.constant(1.0), q)))
+        })?;
+        Ok(vec![formula(b, pair, |[p, q]| q.equals(0.0).select(p, q))?, rest])
     };
-    let (any_left, [_, left]) = pair("any_left");
-    let non_zero = formula(&any_left, [left], |[y]| y.differs(0.0))?;
-    let non_zero = any_left.convert(non_zero, DType::I32)?;
-    let dims: Vec<usize> = (0..ty.rank()).collect();
-    let most = any_left.reduce(non_zero, Reducer::Maximum, &dims)?;
-    any_left.output("any", OutputKind::User, formula(&any_left, [most], |[most]| most.greater(0.0))?);
-    let (euclid, [p, q]) = pair("euclid");
-    let rest = formula(&euclid, [p, q], |[p, q]| {
-        let done = q.equals(0.0);
-        done.select(q, p.fmod(done.select(q.constant(1.0), q)))
-    })?;
-    euclid.output("x", OutputKind::User, formula(&euclid, [p, q], |[p, q]| q.equals(0.0).select(p, q))?);
-    euclid.output("y", OutputKind::User, rest);
-    let found = b.while_loop(&[x, y], any_left.finish(), euclid.finish())?;
+    let found = repeat_while(b, &[x, y], more, euclid)?;
     Ok((found[0], x, y))
 }
 

@@ -10,10 +10,11 @@ mod qr;
 mod triangular;
 
 use super::OpDef;
+use super::loops::repeat;
 use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::graph::{InputKind, OutputKind, ValueId};
+use crate::graph::ValueId;
 use crate::op::{Binary, Comparison, Reducer};
 use crate::types::{Dims, Shape};
 use crate::{DType, Number, ensure};
@@ -92,37 +93,6 @@ fn common_batch(b: &Builder, x: ValueId, y: ValueId) -> Result<[ValueId; 2]> {
     let lead = broadcast_shapes([&Shape::from(&s[..m]), &Shape::from(&t[..n])])?;
     let full = |tail: &[usize]| lead.iter().chain(tail).copied().collect::<Shape>();
     Ok([broadcast_to(b, x, &full(&s[m..]))?, broadcast_to(b, y, &full(&t[n..]))?])
-}
-
-/// `count` times `step`, which gets the counter (`i32[]`) and the values carried, and gives their next ones.
-fn repeat(
-    b: &Builder,
-    count: usize,
-    carried: &[ValueId],
-    step: impl Fn(&Builder, ValueId, &[ValueId]) -> Result<Vec<ValueId>>,
-) -> Result<Vec<ValueId>> {
-    let empty = carried.first().is_some_and(|&v| b.shape(v).contains(&0));
-    if count == 0 || empty {
-        return Ok(carried.to_vec());
-    }
-    let counter = b.scalar(Number::Int(0), DType::I32)?;
-    let carried: Vec<ValueId> = std::iter::once(counter).chain(carried.iter().copied()).collect();
-    let inputs = |inner: &Builder| -> Result<Vec<ValueId>> {
-        let input = |(i, &v): (usize, &ValueId)| Ok(inner.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
-        carried.iter().enumerate().map(input).collect()
-    };
-    let more = Builder::new("more");
-    let counter = inputs(&more)?[0];
-    let limit = more.scalar(Number::Int(count as i64), DType::I32)?;
-    more.output("out0", OutputKind::User, more.compare(Comparison::Lt, counter, limit)?);
-    let body = Builder::new("step");
-    let given = inputs(&body)?;
-    let next = body.add(given[0], body.scalar(Number::Int(1), DType::I32)?)?;
-    let results = step(&body, given[0], &given[1..])?;
-    for (i, v) in std::iter::once(next).chain(results).enumerate() {
-        body.output(format!("out{i}"), OutputKind::User, v);
-    }
-    Ok(b.while_loop(&carried, more.finish(), body.finish())?[1..].to_vec())
 }
 
 /// Whether the index along `dim` of `shape` compares so with `k`, a 0-d `i32` or one per batch.

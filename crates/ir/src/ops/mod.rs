@@ -9,6 +9,7 @@
 mod call;
 mod defaults;
 pub mod expr;
+mod loops;
 mod resample;
 pub mod sample;
 mod schema;
@@ -50,6 +51,7 @@ mod normalization;
 mod optimizer;
 mod patches;
 mod pointwise;
+mod polynomials;
 mod pool;
 mod power;
 mod products;
@@ -211,6 +213,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("patches", patches::OPS),
     ("place", join::place::OPS),
     ("pointwise", pointwise::OPS),
+    ("polynomials", polynomials::OPS),
     ("pool", pool::OPS),
     ("power", power::OPS),
     ("qr", linalg::QR),
