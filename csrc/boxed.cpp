@@ -31,7 +31,14 @@ bool resize_outputs(const Op& op, const Expectation& expectation, torch::jit::St
 }
 
 void push_results(const Op& op, torch::jit::Stack& stack, size_t first, const TpuCall& call) {
+  const auto device = static_cast<c10::DeviceIndex>(call.device);
   if (op.returns_written) {
+    // Results whose sizes are data are new: what was given for them learns its size now.
+    std::vector<at::Tensor> made;
+    for (size_t i = 0; i < call.num_results; ++i) made.push_back(wrap(call.results[i], device));
+    for (size_t i = 0; i < made.size(); ++i) {
+      stack[first + op.written[i]].toTensor().resize_(made[i].sizes()).copy_(made[i]);
+    }
     torch::jit::Stack returned;
     for (const auto i : op.written) returned.push_back(stack[first + i]);
     stack.resize(first);
@@ -41,7 +48,6 @@ void push_results(const Op& op, torch::jit::Stack& stack, size_t first, const Tp
   stack.resize(first);
   const auto& returns = op.handle.schema().returns();
   size_t next = 0;
-  const auto device = static_cast<c10::DeviceIndex>(call.device);
   for (const auto& result : returns) {
     if (result.type()->kind() == c10::TypeKind::TensorType) {
       TORCH_INTERNAL_ASSERT(next < call.num_results, "too few results of ", op.handle.schema().name());

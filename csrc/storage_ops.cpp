@@ -191,39 +191,6 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   return self.numel() == 0 || at::eq(self, other).all().item().toBool();
 }
 
-// --- results whose size is in the data -------------------------------------------------------------------------------
-
-// One program for each shape finds the places, padded; their number is read back, and that many are kept.
-at::Tensor places_of(const at::Tensor& self) {
-  const auto count = at::ne(self, 0).sum().item().toLong();
-  const auto padded = at::nonzero_static(self, self.numel(), -1);
-  return padded.narrow(0, 0, count).clone();
-}
-
-at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  TORCH_CHECK(
-      out.scalar_type() == at::kLong, "Expected object of scalar type ", at::kLong, " as out, but got ",
-      out.scalar_type());
-  const auto result = places_of(self);
-  out.resize_(result.sizes());
-  return out.copy_(result);
-}
-
-at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
-  const auto both = at::broadcast_tensors({self, mask});
-  const auto places = places_of(both[1].reshape({-1}));
-  return both[0].reshape({-1}).index_select(0, places.reshape({-1}));
-}
-
-at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
-  const auto result = select_masked(self, mask);
-  TORCH_CHECK(
-      out.scalar_type() == result.scalar_type(), "masked_select(): self and result must have the same scalar type");
-  out.resize_(result.sizes());
-  return out.copy_(result);
-}
-
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   // Only then does `.to("tpu")` move a parameter in place, so that shared weights stay shared.
   const auto dense = [](const at::Tensor& t) {
@@ -270,10 +237,6 @@ void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>&
   add("equal", &equal);
   add("record_stream", &record_stream);
   add("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
-  add("nonzero", &places_of);
-  add("nonzero.out", &nonzero_out);
-  add("masked_select", &select_masked);
-  add("masked_select.out", &masked_select_out);
   taken.insert("aten::copy_.default");  // PyTorch's own, which ends in `_copy_from`
   // They write to an argument that their schemas do not mark: PyTorch's fallbacks for lazy views would write to a copy.
   for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {

@@ -28,8 +28,9 @@ def stats() -> dict[str, Any]:
         ``execute_seconds`` (what the plugin took for them) as floats, all of them of compiled graphs and of eager ops
         together where both have one; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
-        execution), ``traced`` (calls not seen before), ``cache_hits`` (calls seen before), and ``ops`` as ``{op:
-        {"file:line": {"calls": times, "traced": times}}}``.
+        execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
+        result, which is data), ``cache_hits`` (calls seen before), and ``ops`` as ``{op: {"file:line": {"calls": times,
+        "traced": times}}}``.
     """
     with _lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}

@@ -103,6 +103,29 @@ def test_printing() -> None:
 def test_data_dependent_sizes() -> None:
     x = torch.tensor([[0, 1], [2, 0]])
     check(lambda x: [x.nonzero(), x[x > 0], torch.masked_select(x, x > 0), torch.where(x > 0)[0]], x)
+    check(lambda x: [x[x > 9], (x + 1).nonzero(), torch.argwhere(x), x[0].nonzero(as_tuple=True)[0]], x)
+
+
+def test_data_dependent_sizes_are_read_once_and_kept_nowhere() -> None:
+    x = torch.tensor([[0, 1], [2, 0]], device="tpu")
+    x.nonzero()
+    before = torchtpu.stats()
+    places = x.nonzero()
+    after = torchtpu.stats()
+    assert after["eager"]["sizes_read"] == before["eager"]["sizes_read"] + 1
+    assert after["fallbacks"] == before["fallbacks"]
+    assert places.untyped_storage().nbytes() == places.numel() * 8
+
+
+def test_results_of_unknown_size_into_given_tensors() -> None:
+    x = torch.tensor([[0.0, 1.5], [2.5, 0.0]], device="tpu")
+    places, values = torch.empty(0, dtype=torch.long, device="tpu"), torch.ones(7, device="tpu")
+    assert torch.nonzero(x, out=places) is places
+    assert places.tolist() == [[0, 1], [1, 0]]
+    assert torch.masked_select(x, x > 2, out=values).tolist() == [2.5]
+    assert values.shape == (1,)
+    with pytest.raises(RuntimeError, match="Expected object of scalar type Long as out, but got Float"):
+        torch.nonzero(x, out=values)
 
 
 def test_histograms_of_integers() -> None:

@@ -373,7 +373,7 @@ const UNDEFINED: Fresh = Fresh {
 };
 
 fn describe(made: &Made) -> Fresh {
-    let Some(Some(new)) = made.plan.results.get(made.index) else { return UNDEFINED };
+    let Some(new) = made.described() else { return UNDEFINED };
     let ty = TensorType {
         dtype: new.dtype,
         rank: new.sizes.len() as u32,

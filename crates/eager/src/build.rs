@@ -3,12 +3,12 @@
 use crate::cells::TypeId;
 use crate::core::{Core, Request};
 use crate::error::{Error, Result};
-use crate::plan::{New, Output, Plan, Source, Value};
+use crate::plan::{Extents, New, Output, Plan, Source, Value};
 use crate::registry::Op;
-use crate::words::{Header, Reader, Word, dtype_code, scalar_of};
+use crate::words::{Header, Reader, Word, scalar_of};
 use ir::alias::Layout;
 use ir::eager::{CellType, EagerCall, EagerGraph, EagerInput, Given};
-use ir::ops::{Arg, Context, parse_default};
+use ir::ops::{Arg, Context, Entry, Variant, parse_default};
 use ir::symbol::Symbols;
 use ir::{DType, Graph, Op as CoreOp, OutputKind};
 use smallvec::SmallVec;
@@ -31,13 +31,15 @@ pub(crate) struct Seen {
 pub(crate) struct Parsed {
     header: Header,
     words: Vec<Word>,
+    /// The bound of the results' extents, once it is known.
+    bound: Option<usize>,
 }
 
 impl Parsed {
-    pub(crate) fn read(request: &Request<'_>, count: usize) -> Result<Parsed> {
+    pub(crate) fn read(request: &Request<'_>, count: usize, bound: Option<usize>) -> Result<Parsed> {
         let mut reader = Reader::new(request.words, request.scalars);
         let words = (0..count).map(|_| reader.argument()).collect::<Result<Vec<_>>>()?;
-        Ok(Parsed { header: Header::of(request.words)?, words })
+        Ok(Parsed { header: Header::of(request.words)?, words, bound })
     }
 
     /// The types of all cells, those never written included, or the first that does not fit the views of it.
@@ -87,15 +89,16 @@ fn unwritten(dtype: DType, view: &Layout, places: usize) -> CellType {
     CellType { dtype, layout }
 }
 
-/// Traces the call.
+/// Traces the call, as if its results went where `variant` says.
 pub(crate) fn trace(
     op: &Op,
+    variant: Variant,
     parsed: Parsed,
     cells: &[CellType],
     expected: Option<&[Option<CellType>]>,
     loc: ir::Loc,
 ) -> Result<EagerGraph> {
-    let Parsed { header, words } = parsed;
+    let Parsed { header, words, bound } = parsed;
     let schema = op.entry.schema;
     let mut slots: Vec<Option<Word>> = schema.args.iter().map(|_| None).collect();
     let mut outs = vec![];
@@ -120,9 +123,10 @@ pub(crate) fn trace(
         symbols: Symbols::new(Default::default()),
         precision: header.precision,
         default_dtype: Some(header.default_dtype),
+        bound,
         ..Context::default()
     };
-    let call = EagerCall { entry: op.entry, cells, args, outs, results: expected, loc };
+    let call = EagerCall { entry: Entry { variant, ..op.entry }, cells, args, outs, results: expected, loc };
     Ok(call.trace(context)?)
 }
 
@@ -187,6 +191,7 @@ impl Draft {
         core: &Core,
         request: &Request<'_>,
         types: SmallVec<[TypeId; 8]>,
+        bound: Option<usize>,
         cells: &[CellType],
     ) -> Result<Plan> {
         let Draft { graph, traced, sources } = self;
@@ -219,20 +224,21 @@ impl Draft {
         for ty in traced.results {
             results.push(match ty {
                 None => None,
-                Some(ty) => Some(New {
-                    from: next()?,
-                    nbytes: (ty.layout.numel().unwrap_or(0) * ty.dtype.size()) as u64,
-                    dtype: dtype_code(ty.dtype),
-                    sizes: ty.layout.sizes.iter().map(|&n| n as i64).collect(),
-                    strides: ty.layout.strides.iter().map(|&n| n as i64).collect(),
-                    ty: state.cells.intern(ty),
-                }),
+                Some(ty) => {
+                    let id = state.cells.intern(ty.clone());
+                    Some((New::of(&ty, id), next()?))
+                }
             });
         }
         let mut written = vec![];
         for (slot, ty) in traced.written {
             written.push((slot, state.cells.intern(ty), next()?));
         }
+        let extents = match traced.extents {
+            ir::eager::Extents::Fixed => Extents::Fixed,
+            ir::eager::Extents::Cut(cuts) => Extents::Cut { cuts, counts: next()? },
+            ir::eager::Extents::Bound => Extents::Bound(next()?),
+        };
         let bytes = |o: &ir::Output| graph.tensor_type(o.value).map_or(0, |t| t.size_in_bytes() as u64);
         let mut outputs: Vec<_> = graph.outputs.iter().map(|o| Output { bytes: bytes(o), replaces: None }).collect();
         for (slot, ty, from) in &written {
@@ -243,6 +249,19 @@ impl Draft {
             }
         }
         let words = request.words.into();
-        Ok(Plan { words, types, guards, assumed, executable, inputs, donated, outputs, results, written })
+        Ok(Plan {
+            words,
+            types,
+            bound,
+            guards,
+            assumed,
+            executable,
+            inputs,
+            donated,
+            outputs,
+            results,
+            written,
+            extents,
+        })
     }
 }

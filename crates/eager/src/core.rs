@@ -3,13 +3,13 @@
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
 use crate::cells::{Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Extents, New, Plan};
 use crate::queue::Queue;
 use crate::registry::{self, Op};
 use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
-use ir::ops::Variant;
+use ir::ops::{Rule, Variant};
 use ir::{DType, Loc};
 use runtime::{Device, Event, ExecuteOptions};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -76,6 +76,14 @@ pub struct Made {
     pub(crate) address: usize,
     pub(crate) plan: Arc<Plan>,
     pub(crate) index: usize,
+    /// What it was cut to, where the plan's result is padded.
+    pub(crate) cut: Option<New>,
+}
+
+impl Made {
+    pub(crate) fn described(&self) -> Option<&New> {
+        self.cut.as_ref().or_else(|| self.plan.results.get(self.index)?.as_ref().map(|(new, _)| new))
+    }
 }
 
 /// What a call came to.
@@ -95,6 +103,8 @@ pub struct Stats {
     pub shared: u64,
     /// Calls not seen before.
     pub traced: u64,
+    /// Times that a call waited for sizes that are data.
+    pub sizes_read: u64,
 }
 
 /// Counters of an op at a line.
@@ -123,6 +133,7 @@ struct Counters {
     executions: AtomicU64,
     shared: AtomicU64,
     traced: AtomicU64,
+    sizes_read: AtomicU64,
 }
 
 /// What is under way on a device.
@@ -186,7 +197,12 @@ impl Core {
     pub fn stats(&self) -> Stats {
         let read = |c: &AtomicU64| c.load(Ordering::Relaxed);
         let c = &self.counters;
-        Stats { executions: read(&c.executions), shared: read(&c.shared), traced: read(&c.traced) }
+        Stats {
+            executions: read(&c.executions),
+            shared: read(&c.shared),
+            traced: read(&c.traced),
+            sizes_read: read(&c.sizes_read),
+        }
     }
     /// What each op did so far at each line, as `file:line`.
     pub fn stats_by_op(&self) -> Vec<(&'static str, String, OpStats)> {
@@ -232,6 +248,9 @@ impl Core {
         let counter = if executes { &self.counters.executions } else { &self.counters.shared };
         counter.fetch_add(1, Ordering::Relaxed);
     }
+    pub(crate) fn count_sizes_read(&self) {
+        self.counters.sizes_read.fetch_add(1, Ordering::Relaxed);
+    }
     pub(crate) fn device(&self, index: usize) -> Result<&Device> {
         let count = self.devices.len();
         self.devices.get(index).ok_or_else(|| Error::new(format!("there is no device tpu:{index}, only {count}")))
@@ -258,38 +277,51 @@ impl Core {
     /// # Errors
     /// In PyTorch's words, for what PyTorch refuses; `NotImplemented` for what has no lowering; what the plugin reports.
     pub fn dispatch(&self, request: &Request<'_>) -> Result<Outcome> {
+        let mut bound = None;
         for _ in 0..MOST_TURNS {
             let state = self.lock();
             let types = state.types_of(request.cells)?;
             let hash = hash(request.words, &types);
-            if let Some(plan) = state.plan(hash, request, &types) {
-                return self.run(state, &plan, request).map(Outcome::Done);
+            if let Some(plan) = state.plan(hash, request, &types, bound) {
+                let (made, counts) = self.run(state, &plan, request)?;
+                match &plan.extents {
+                    Extents::Fixed => return Ok(Outcome::Done(made)),
+                    Extents::Cut { cuts, .. } => {
+                        return self.cut(made, cuts, &counts, request.device).map(Outcome::Done);
+                    }
+                    Extents::Bound(_) => bound = Some(loose(&counts)),
+                }
+                continue;
             }
             let seen = state.seen(request.cells, &types);
             let loc = state.place(request.location);
             drop(state);
-            if request.expected.is_none() {
-                self.validate(request, &seen, loc)?;
+            if request.expected.is_none() && self.validate(request, &seen, bound, loc.clone())? {
                 return Ok(Outcome::NeedsResults);
             }
-            if let Some(plan) = self.build(request, types, &seen, loc)? {
+            if let Some(plan) = self.build(request, types, &seen, bound, loc)? {
                 let mut state = self.lock();
-                state.counts.entry((request.words[0] as u32, request.location)).or_default().traced += 1;
+                let origin = (request.words[0] as u32, request.location);
+                state.counts.entry(origin).or_default().traced += u64::from(plan.is_last());
                 state.plans.entry(hash).or_default().push(Arc::new(plan));
             }
         }
         Err(Error::internal("a call's storages do not come to rest"))
     }
 
-    /// Finds what is wrong with a call before PyTorch's meta kernels do, whose words are not those of its real ones.
-    fn validate(&self, request: &Request<'_>, seen: &Seen, loc: Loc) -> Result<()> {
-        let (op, parsed) = parse(request)?;
-        if op.entry.variant == Variant::Out {
-            return Ok(()); // the outputs may be about to be resized
+    /// Finds what is wrong with a call before PyTorch's meta kernels do, whose words are not those of its real ones. Says
+    /// whether these are to be asked, which know no extents that are data.
+    fn validate(&self, request: &Request<'_>, seen: &Seen, bound: Option<usize>, loc: Loc) -> Result<bool> {
+        let (op, parsed) = parse(request, bound)?;
+        let bounded = matches!(op.entry.def.rule, Rule::Bounded(_));
+        // The outputs may be about to be resized.
+        let variant = if op.entry.variant == Variant::Out { Variant::Functional } else { op.entry.variant };
+        if variant != op.entry.variant && !bounded {
+            return Ok(true);
         }
         match parsed.cells(seen)? {
-            Ok(cells) => trace(op, parsed, &cells, None, loc).map(drop),
-            Err(Obstacle::Reform { .. }) => Ok(()),
+            Ok(cells) => Ok(trace(op, variant, parsed, &cells, None, loc)?.extents == ir::eager::Extents::Fixed),
+            Err(Obstacle::Reform { .. }) => Ok(!bounded),
         }
     }
 
@@ -299,9 +331,10 @@ impl Core {
         request: &Request<'_>,
         types: SmallVec<[TypeId; 8]>,
         seen: &Seen,
+        bound: Option<usize>,
         loc: Loc,
     ) -> Result<Option<Plan>> {
-        let (op, parsed) = parse(request)?;
+        let (op, parsed) = parse(request, bound)?;
         let cells = match parsed.cells(seen)? {
             Ok(cells) => cells,
             Err(Obstacle::Reform { slot, dtype, places }) => {
@@ -313,9 +346,9 @@ impl Core {
             Some(Expected::Types(types)) if op.entry.variant == Variant::Functional => Some(types.as_slice()),
             _ => None,
         };
-        let traced = trace(op, parsed, &cells, expected, loc)?;
+        let traced = trace(op, op.entry.variant, parsed, &cells, expected, loc)?;
         self.counters.traced.fetch_add(1, Ordering::Relaxed);
-        Draft::new(traced).finish(self, request, types, &cells).map(Some)
+        Draft::new(traced).finish(self, request, types, bound, &cells).map(Some)
     }
 
     /// Gives the value of a cell another element type and at least so many elements.
@@ -410,9 +443,9 @@ impl State {
         cells.iter().map(|&id| self.cells.get(id).map(|c| if c.value.is_some() { c.ty } else { 0 })).collect()
     }
 
-    fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId]) -> Option<Arc<Plan>> {
+    fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId], bound: Option<usize>) -> Option<Arc<Plan>> {
         let plans = self.plans.get(&hash)?;
-        plans.iter().find(|p| p.serves(request.words, types, request.scalars)).cloned()
+        plans.iter().find(|p| p.serves(request.words, types, request.scalars, bound)).cloned()
     }
 
     fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {
@@ -461,9 +494,9 @@ impl State {
     }
 }
 
-fn parse(request: &Request<'_>) -> Result<(&'static Op, Parsed)> {
+fn parse(request: &Request<'_>, bound: Option<usize>) -> Result<(&'static Op, Parsed)> {
     let op = registry::op(Header::of(request.words)?.op).ok_or_else(|| Error::internal("no such op"))?;
-    Ok((op, Parsed::read(request, op.places()?.len())?))
+    Ok((op, Parsed::read(request, op.places()?.len(), bound)?))
 }
 
 /// The overload's name, for messages.
@@ -473,6 +506,11 @@ fn op_name(number: u32) -> &'static str {
         PROGRAM => "a compiled program",
         _ => registry::op(number).map_or("an unknown op", |op| op.name),
     }
+}
+
+/// A bound that serves many counts, so that they share a program.
+fn loose(counts: &[i64]) -> usize {
+    counts.first().map_or(0, |&n| n.max(0) as usize).next_power_of_two()
 }
 
 fn hash(words: &[u64], types: &[TypeId]) -> u64 {

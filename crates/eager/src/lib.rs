@@ -16,6 +16,7 @@ mod compiled;
 mod core;
 mod debug;
 mod error;
+mod extents;
 mod plan;
 mod queue;
 mod registry;

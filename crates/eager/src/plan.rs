@@ -1,6 +1,8 @@
 //! What a call that was seen before does.
 
 use crate::cells::TypeId;
+use crate::words::dtype_code;
+use ir::eager::CellType;
 use runtime::Executable;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Plan {
     pub(crate) words: Box<[u64]>,
     pub(crate) types: SmallVec<[TypeId; 8]>,
+    /// The bound of the results' extents that it was made for.
+    pub(crate) bound: Option<usize>,
     /// Scalars, and the bits they must have.
     pub(crate) guards: Vec<(usize, u64)>,
     /// Types that cells without a value are taken to have, by slot.
@@ -20,8 +24,21 @@ pub(crate) struct Plan {
     /// Inputs that the executable takes over, if nobody else holds them.
     pub(crate) donated: Vec<usize>,
     pub(crate) outputs: Vec<Output>,
-    pub(crate) results: Vec<Option<New>>,
+    pub(crate) results: Vec<Option<(New, Value)>>,
     pub(crate) written: Vec<(usize, TypeId, Value)>,
+    pub(crate) extents: Extents,
+}
+
+/// Which extents of its results are data.
+pub(crate) enum Extents {
+    Fixed,
+    /// The results are padded; for each `(result, dimension)` there is an `i64` in the counts.
+    Cut {
+        cuts: Vec<(usize, usize)>,
+        counts: Value,
+    },
+    /// It gives a bound of the extents, and no results.
+    Bound(Value),
 }
 
 /// What feeds an input.
@@ -52,7 +69,6 @@ pub(crate) enum Value {
 
 /// A new tensor.
 pub(crate) struct New {
-    pub(crate) from: Value,
     pub(crate) ty: TypeId,
     pub(crate) nbytes: u64,
     pub(crate) dtype: i32,
@@ -60,10 +76,41 @@ pub(crate) struct New {
     pub(crate) strides: Vec<i64>,
 }
 
+impl New {
+    /// One whose type has this number.
+    pub(crate) fn of(ty: &CellType, id: TypeId) -> New {
+        let signed = |ns: &[usize]| ns.iter().map(|&n| n as i64).collect();
+        New {
+            ty: id,
+            nbytes: (ty.layout.numel().unwrap_or(0) * ty.dtype.size()) as u64,
+            dtype: dtype_code(ty.dtype),
+            sizes: signed(&ty.layout.sizes),
+            strides: signed(&ty.layout.strides),
+        }
+    }
+}
+
+impl Extents {
+    /// The value to read before the call's results are known, and how many `i64`s it holds.
+    pub(crate) fn asked(&self) -> Option<(Value, usize)> {
+        match self {
+            Extents::Fixed => None,
+            Extents::Cut { cuts, counts } => Some((*counts, cuts.len())),
+            Extents::Bound(bound) => Some((*bound, 1)),
+        }
+    }
+}
+
 impl Plan {
-    pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64]) -> bool {
+    /// Whether the call's results come of it; else another plan follows.
+    pub(crate) fn is_last(&self) -> bool {
+        !matches!(self.extents, Extents::Bound(_))
+    }
+
+    pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64], bound: Option<usize>) -> bool {
         *self.words == *words
             && self.types[..] == *types
+            && self.bound == bound
             && self.guards.iter().all(|&(i, bits)| scalars.get(i) == Some(&bits))
     }
 }

@@ -1,7 +1,7 @@
 //! The overloads that the device runs: the op table, numbered, with the names that PyTorch gives their arguments.
 
 use crate::error::{Error, Result};
-use ir::ops::{Entry, Rule, Variant};
+use ir::ops::{Entry, Variant};
 use std::sync::{LazyLock, OnceLock};
 
 /// An overload of the table.
@@ -22,8 +22,7 @@ impl Op {
 static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let runnable = ir::ops::names().into_iter().filter_map(|name| {
         let entry = ir::ops::find(name)?;
-        let computes = matches!(entry.def.rule, Rule::Expand(_));
-        computes.then(|| Op { name, entry, places: OnceLock::new() })
+        entry.def.rule.computes().then(|| Op { name, entry, places: OnceLock::new() })
     });
     runnable.collect()
 });

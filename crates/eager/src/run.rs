@@ -53,22 +53,27 @@ enum Failure {
 }
 
 impl Core {
-    /// Puts a call in line. In debug mode, and where it is large, waits until it was started.
+    /// Puts a call in line. In debug mode, and where it is large, waits until it was started. Where extents of its results
+    /// are data, waits for these too and gives them.
     pub(crate) fn run(
         &self,
         mut state: MutexGuard<'_, State>,
         plan: &Arc<Plan>,
         request: &Request<'_>,
-    ) -> Result<Vec<Option<Made>>> {
+    ) -> Result<(Vec<Option<Made>>, Vec<i64>)> {
         let origin = Origin { op: request.words[0] as u32, location: request.location };
         let inputs = self.feeds(&state, plan, request)?;
         let ledger = self.ledger(request.device);
         let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| Held::promised(o.bytes, ledger)).collect();
         let made = state.publish(plan, request, origin, &inputs, &outputs)?;
-        state.count(origin);
+        if plan.is_last() {
+            state.count(origin);
+        }
         self.count_run(plan.executable.is_some());
+        let asked = plan.extents.asked().and_then(|(from, count)| Some((value(from, &inputs, &outputs)?, count)));
         if plan.executable.is_none() {
-            return Ok(made);
+            drop(state);
+            return self.with_counts(made, asked, origin, request.device);
         }
         let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
         let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
@@ -88,7 +93,7 @@ impl Core {
             }
             None => self.nudge(),
         }
-        Ok(made)
+        self.with_counts(made, asked, origin, request.device)
     }
 
     /// Waits until a call that reports has been started.
@@ -223,6 +228,14 @@ impl Core {
     }
 }
 
+/// The value that comes from there.
+fn value(from: Value, inputs: &[Feed], outputs: &[Arc<Held>]) -> Option<Arc<Held>> {
+    match from {
+        Value::Output(i) => outputs.get(i).cloned(),
+        Value::Input(i) => inputs.get(i).and_then(|f| if let Feed::Value(v) = f { Some(v.clone()) } else { None }),
+    }
+}
+
 /// The values of tensors among what inputs get.
 fn values(inputs: &[Feed]) -> Vec<Arc<Held>> {
     let value = |feed: &Feed| if let Feed::Value(held) = feed { Some(held.clone()) } else { None };
@@ -250,19 +263,16 @@ impl State {
         inputs: &[Feed],
         outputs: &[Arc<Held>],
     ) -> Result<Vec<Option<Made>>> {
-        let value = |from: Value| match from {
-            Value::Output(i) => outputs.get(i).cloned(),
-            Value::Input(i) => inputs.get(i).and_then(|f| if let Feed::Value(v) = f { Some(v.clone()) } else { None }),
-        };
+        let value = |from: Value| value(from, inputs, outputs);
         let mut made = Vec::with_capacity(plan.results.len());
         for (index, result) in plan.results.iter().enumerate() {
             made.push(match result {
                 None => None,
-                Some(New { from, nbytes, ty, .. }) => {
+                Some((New { nbytes, ty, .. }, from)) => {
                     let (id, address) = self.cells.add(request.device, *nbytes)?;
                     let cell = self.cells.get_mut(id)?;
                     (cell.ty, cell.origin, cell.value) = (*ty, origin, value(*from));
-                    Some(Made { cell: id, address, plan: plan.clone(), index })
+                    Some(Made { cell: id, address, plan: plan.clone(), index, cut: None })
                 }
             });
         }

@@ -85,9 +85,14 @@ impl Core {
             }
             (value, cell.origin, cell.device)
         };
-        self.settle(device)?;
-        value.buffer()?.copy_to_host(bytes).map_err(|e| self.cause(e.into(), origin, device))?;
+        self.read(&value, bytes, origin, device)?;
         Ok(true)
+    }
+
+    /// Waits for a value that was made at `origin`, and copies its bytes.
+    pub(crate) fn read(&self, value: &Held, bytes: &mut [u8], origin: Origin, device: usize) -> Result<()> {
+        self.settle(device)?;
+        value.buffer()?.copy_to_host(bytes).map_err(|e| self.cause(e.into(), origin, device))
     }
 
     /// The first failure on a device, of which `error` about a value made at `origin` may be but the consequence.

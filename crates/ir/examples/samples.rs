@@ -8,9 +8,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use torchtpu_ir::ops::sample::{Expansion, Results, Sample, SampleArg, SampleTensor, bind, data, expand};
+use torchtpu_ir::ops::sample::{Expansion, Results, Sample, SampleArg, SampleTensor, bind, data, expand_for, extent};
 use torchtpu_ir::ops::{Entry, MemoryFormat, all, find};
-use torchtpu_ir::{DType, Error, InputKind, Literal, Number, eval};
+use torchtpu_ir::{Builder, DType, Error, InputKind, Literal, Number, OutputKind, eval};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,7 +62,7 @@ fn seed(name: &str, args: &str) -> u64 {
 }
 
 fn results(entry: &Entry, args: &[Option<SampleArg>], tensors: &[Literal]) -> Result<Value, Error> {
-    let Expansion { graph, results } = expand(entry, args)?;
+    let Expansion { graph, results } = expand_for(entry, args, tensors)?;
     let draws = graph.inputs.iter().any(|i| i.kind == InputKind::RngState);
     match results {
         Results::Number(n) => Ok(json!({ "number": number(n) })),
@@ -76,16 +76,38 @@ fn results(entry: &Entry, args: &[Option<SampleArg>], tensors: &[Literal]) -> Re
             });
             Ok(json!({ "tensors": shown.collect::<Result<Vec<Value>, Error>>()? }))
         }
-        Results::Outputs(present) => {
+        Results::Bound => Err(Error::internal("a bound was asked for again")),
+        Results::Outputs(_) | Results::Padded(..) => {
+            let (present, cuts) = match results {
+                Results::Padded(present, cuts) => (present, cuts),
+                Results::Outputs(present) => (present, vec![]),
+                _ => (vec![], vec![]),
+            };
             let state = Literal::i64s(&[0x5eed, 0]).bytes;
             let state = Literal { ty: torchtpu_ir::TensorType::new(DType::U64, [2]), bytes: state };
             let inputs: Vec<Literal> = tensors.iter().cloned().chain(draws.then_some(state)).collect();
-            let mut values = eval(&graph, &inputs)?.into_iter();
-            let one =
-                |there: &bool| if *there { values.next().map_or(Value::Null, |l| literal(&l)) } else { Value::Null };
-            Ok(json!({ "tensors": present.iter().map(one).collect::<Vec<_>>(), "random": draws }))
+            let mut values = eval(&graph, &inputs)?;
+            let counts = values.split_off(values.len() - cuts.len());
+            let mut values = values.into_iter();
+            let mut tensors: Vec<_> = present.iter().map(|&there| if there { values.next() } else { None }).collect();
+            for ((result, dim), count) in cuts.into_iter().zip(&counts) {
+                if let Some(Some(tensor)) = tensors.get_mut(result) {
+                    *tensor = cut(tensor, dim, count)?;
+                }
+            }
+            let shown = |t: &Option<Literal>| t.as_ref().map_or(Value::Null, literal);
+            Ok(json!({ "tensors": tensors.iter().map(shown).collect::<Vec<_>>(), "random": draws }))
         }
     }
+}
+
+/// The first `count` elements of `padded` along `dim`.
+fn cut(padded: &Literal, dim: usize, count: &Literal) -> Result<Literal, Error> {
+    let count = extent(count)?.min(padded.ty.shape[dim]);
+    let b = Builder::new("cut");
+    let v = b.input("padded", InputKind::User, padded.ty.clone());
+    b.output("cut", OutputKind::User, b.slice_dim(v, dim, 0, count, 1)?);
+    eval(&b.finish(), std::slice::from_ref(padded))?.pop().ok_or_else(|| Error::internal("no output"))
 }
 
 fn first_tensor(arg: &SampleArg) -> Option<&SampleTensor> {

@@ -10,11 +10,13 @@
 use crate::alias::{Aliases, Layout, TensorId};
 use crate::builder::Builder;
 use crate::dtype::DType;
+use crate::ensure;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Number;
 use crate::loc::Loc;
-use crate::ops::{Arg, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, Variant};
+use crate::ops::support::torch_name;
+use crate::ops::{Arg, Bounded, Call, Context, Cut, Entry, Outs, Rule, Scalar, TensorArg, Variant};
 use crate::symbol::Sym;
 use crate::types::{Shape, TensorType};
 use std::collections::BTreeSet;
@@ -67,7 +69,7 @@ pub struct EagerCall<'a> {
 /// The program of a call.
 #[derive(Debug)]
 pub struct EagerGraph {
-    /// Its outputs are the results and then the written cells.
+    /// Its outputs are the results, then the written cells, then what [`EagerGraph::extents`] says.
     pub graph: Graph,
     /// What feeds each of its inputs.
     pub inputs: Vec<EagerInput>,
@@ -78,6 +80,20 @@ pub struct EagerGraph {
     pub written: Vec<(usize, CellType)>,
     /// Symbols that the rule asked for.
     pub consulted: BTreeSet<Arc<str>>,
+    /// Which extents are data.
+    pub extents: Extents,
+}
+
+/// Which extents of a call's results are data. See [`Bounded`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extents {
+    /// None.
+    Fixed,
+    /// The results are padded: of each `(result, dimension)` so many elements are real as the vector says that is the last
+    /// output, an `i64` each.
+    Cut(Vec<(usize, usize)>),
+    /// The only output is a bound of the extents, `i64[]`: the call is to be traced again with it.
+    Bound,
 }
 
 /// What feeds an input of the graph.
@@ -134,9 +150,6 @@ impl<'a> Tracing<'a> {
     }
 
     fn run(self) -> Result<EagerGraph> {
-        let Rule::Expand(expand) = self.call.entry.def.rule else {
-            return Err(Error::internal("a view op reached a kernel"));
-        };
         let placed = self.call.args.iter().map(|a| self.place(a)).collect::<Result<Vec<_>>>()?;
         let operands: Vec<_> = placed.iter().flat_map(tensors).map(|t| self.aliases.arg(t)).collect();
         let mut next = operands.iter().map(|o| o as &dyn TensorArg);
@@ -146,7 +159,14 @@ impl<'a> Tracing<'a> {
             Placed::Plain(arg) => arg.clone(),
         });
         let call = Call { schema: self.call.entry.schema, args: args.collect(), context: &self.context };
-        let outs = expand(&call, &self.b)?;
+        let outs = match self.call.entry.def.rule {
+            Rule::Bounded(expand) => match expand(&call, &self.b)? {
+                Bounded::Bound(bound) => return self.bound(bound),
+                Bounded::Results { padded, cuts } if !cuts.is_empty() => return self.padded(padded, &cuts),
+                Bounded::Results { padded, .. } => padded,
+            },
+            rule => rule.expand(&call, &self.b)?,
+        };
         let new = match self.call.entry.variant {
             Variant::Functional => self.functional(&placed, outs)?,
             Variant::InPlace => {
@@ -159,7 +179,34 @@ impl<'a> Tracing<'a> {
                 self.write_all(&targets, outs)?
             }
         };
-        self.finish(new)
+        self.finish(new, Extents::Fixed)
+    }
+
+    /// The program that computes a bound of the results' extents.
+    fn bound(self, bound: ValueId) -> Result<EagerGraph> {
+        self.b.output("bound", OutputKind::User, bound);
+        self.finish(vec![], Extents::Bound)
+    }
+
+    /// Padded results are new tensors for every overload: what an `out=` overload is given has no size yet.
+    fn padded(self, results: Outs, cuts: &[Cut]) -> Result<EagerGraph> {
+        if self.call.entry.variant == Variant::Out {
+            for (result, out) in results.iter().zip(&self.call.outs) {
+                let (have, want) = (self.aliases.dtype(self.tensor(out)?), result.map(|v| self.b.dtype(v)));
+                ensure!(
+                    want.is_none_or(|want| want == have),
+                    "Expected object of scalar type {} as out, but got {}",
+                    want.map_or("", torch_name),
+                    torch_name(have)
+                );
+            }
+        }
+        let counts = cuts.iter().map(|cut| self.b.reshape(cut.count, &[1])).collect::<Result<Vec<_>>>()?;
+        let counts = self.b.concatenate(&counts, 0)?;
+        let extents = Extents::Cut(cuts.iter().map(|cut| (cut.result, cut.dim)).collect());
+        let results = self.results(&results)?;
+        self.b.output("counts", OutputKind::User, counts);
+        self.finished(results, vec![], extents)
     }
 
     fn place(&self, given: &Given) -> Result<Placed> {
@@ -219,7 +266,14 @@ impl<'a> Tracing<'a> {
         Ok(vec![])
     }
 
-    fn finish(self, new: Outs) -> Result<EagerGraph> {
+    fn finish(self, new: Outs, extents: Extents) -> Result<EagerGraph> {
+        let results = self.results(&new)?;
+        let written = self.written_cells()?;
+        self.finished(results, written, extents)
+    }
+
+    /// Puts new tensors out.
+    fn results(&self, new: &[Option<ValueId>]) -> Result<Vec<Option<CellType>>> {
         let expected = self.call.results;
         if expected.is_some_and(|e| e.len() != new.len() && !new.is_empty()) {
             return Err(Error::internal(format!(
@@ -236,6 +290,11 @@ impl<'a> Tracing<'a> {
             let want = want.filter(agrees);
             results.push(value.map(|v| self.result(v, want)).transpose()?);
         }
+        Ok(results)
+    }
+
+    /// Puts the next values of written cells out.
+    fn written_cells(&self) -> Result<Vec<(usize, CellType)>> {
         let mut written = vec![];
         for (slot, &t) in self.cells.iter().enumerate().filter(|(_, t)| self.aliases.writes(**t) > 0) {
             let (value, layout) = self.aliases.whole(t);
@@ -245,6 +304,15 @@ impl<'a> Tracing<'a> {
             self.b.output(format!("cell{slot}"), kind, value);
             written.push((slot, CellType { dtype: self.b.dtype(value), layout }));
         }
+        Ok(written)
+    }
+
+    fn finished(
+        self,
+        results: Vec<Option<CellType>>,
+        written: Vec<(usize, CellType)>,
+        extents: Extents,
+    ) -> Result<EagerGraph> {
         let consulted = self.context.symbols.consulted_names();
         let graph = crate::fold::fold(&self.b.finish(), crate::fold::DEFAULT_LIMIT)?;
         let (graph, kept) = graph.without_unused_inputs();
@@ -254,7 +322,7 @@ impl<'a> Tracing<'a> {
             InputKind::Position(position) => EagerInput::Position(*position),
             _ => EagerInput::Cell(was),
         });
-        Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted })
+        Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted, extents })
     }
 
     /// Puts a new tensor out, as PyTorch would lay it out.
@@ -298,6 +366,18 @@ fn optional_tensors(p: &Placed) -> Vec<Option<TensorId>> {
 
 fn first_tensors(placed: &[Placed]) -> Vec<TensorId> {
     placed.first().map(tensors).unwrap_or_default()
+}
+
+/// The program that keeps the first `sizes` elements of a cell's value, which is in the logical shape.
+///
+/// # Errors
+/// `Invalid`, if there are fewer.
+pub fn cut(cell: &CellType, sizes: &[usize]) -> Result<Graph> {
+    let b = Builder::new("cut");
+    let v = b.input("cell", InputKind::User, TensorType { dtype: cell.dtype, shape: cell.layout.sizes.clone() });
+    let (zeros, ones) = (vec![0; sizes.len()], vec![1; sizes.len()]);
+    b.output("cell", OutputKind::User, b.slice(v, &zeros, sizes, &ones)?);
+    Ok(b.finish())
 }
 
 /// The program that gives a cell another element type and at least `places` elements: its bytes in the order of the

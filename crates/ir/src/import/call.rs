@@ -90,8 +90,8 @@ impl<'t> Importer<'t> {
     fn call(&self, scope: &mut Scope<'t>, node: &'t Node, assigned: &Assigned<'t>) -> Result<()> {
         let owned = self.owned(scope, assigned)?;
         match assigned.entry.def.rule {
-            Rule::Expand(expand) => {
-                let outs = self.expand(scope, node, assigned, &owned, expand)?;
+            Rule::Expand(_) | Rule::Bounded(_) => {
+                let outs = self.expand(scope, node, assigned, &owned)?;
                 match assigned.entry.variant {
                     Variant::Functional => self.new_tensors(scope, node, assigned, &owned, outs),
                     Variant::InPlace => self.write_back(scope, node, &targets(&owned), outs),
@@ -120,17 +120,10 @@ impl<'t> Importer<'t> {
         Call { schema: assigned.entry.schema, args: arguments::args(owned, operands), context: &self.context }
     }
 
-    fn expand(
-        &self,
-        scope: &Scope<'t>,
-        node: &'t Node,
-        assigned: &Assigned<'t>,
-        owned: &[Owned],
-        expand: ExpandFn,
-    ) -> Result<Outs> {
+    fn expand(&self, scope: &Scope<'t>, node: &'t Node, assigned: &Assigned<'t>, owned: &[Owned]) -> Result<Outs> {
         let run = |cast: Option<DType>| {
             let operands = self.operands(owned, cast);
-            expand(&self.prepare(assigned, owned, &operands), &self.b)
+            assigned.entry.def.rule.expand(&self.prepare(assigned, owned, &operands), &self.b)
         };
         let plain = run(None);
         if !scope.autocast || assigned.entry.variant != Variant::Functional {

@@ -112,6 +112,8 @@ pub struct Context {
     pub precision: Precision,
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
+    /// A bound of the results' extents, where the op asked for one: see [`Bounded::Bound`](super::Bounded::Bound).
+    pub bound: Option<usize>,
     /// Whether the program can have no hidden inputs: the value of a symbolic number then decides it.
     pub closed: bool,
     /// Hidden inputs made so far for symbolic numbers, by expression.
@@ -150,6 +152,12 @@ impl<'a> Call<'a> {
 
     fn wrong<T>(&self, name: &str, wanted: &str) -> Result<T> {
         invalid!("argument `{name}` of {} must be {wanted}", self.schema.name)
+    }
+
+    /// The op's name without its namespace and overload, as PyTorch's messages call it.
+    pub fn name(&self) -> &str {
+        let name = self.schema.name.split("::").last().unwrap_or_default();
+        name.split('.').next().unwrap_or(name)
     }
 
     /// Whether `name` was given and is not `None`.

@@ -6,6 +6,7 @@
 //!
 //! To add an op, write its entry into the family it belongs to; see docs/adding-an-op.md.
 
+mod bounded;
 mod call;
 mod defaults;
 pub mod expr;
@@ -69,6 +70,7 @@ mod special;
 mod upsample;
 mod views;
 
+pub use bounded::{Bounded, BoundedFn, Cut};
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
 pub use defaults::parse_default;
 pub use sample::{Sample, err, ok};
@@ -99,6 +101,8 @@ pub enum Rule {
     /// `Tensor(a!)? running_mean`, their next values follow the schema's returns, one each and in order; `None` leaves
     /// one as it is.
     Expand(ExpandFn),
+    /// Computes new tensors, of which some extents may be data.
+    Bounded(BoundedFn),
     /// Gives other views of the storage of its first argument; the expansion serves where PyTorch would copy.
     View(ViewFn, Option<ExpandFn>),
     /// Gives a number known while tracing.
@@ -122,6 +126,10 @@ impl OpDef {
     /// An op that computes new tensors.
     pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
         OpDef { schema, variants: &[], rule: Rule::Expand(expand), samples }
+    }
+    /// An op that computes new tensors whose extents may be data.
+    pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
+        OpDef { schema, variants: &[], rule: Rule::Bounded(expand), samples }
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {

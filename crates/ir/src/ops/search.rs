@@ -1,7 +1,7 @@
 //! Finding and counting values among boundaries; and what has as many results as the data says.
 
+use super::bounded::data_dependent;
 use super::index::put_points;
-use super::index::slices::data_dependent;
 use super::index::take_along;
 use super::support::{broadcast_to, not_implemented, pair};
 use super::{Call, OpDef, Outs, err, ok, one};

@@ -1,8 +1,8 @@
 //! `x[i, :, j]` and `x[i, :, j] = y` with tensors of indices.
 
+use super::super::bounded::data_dependent;
 use super::super::support::{broadcast_shapes, broadcast_to, scalar_like};
 use super::super::{Call, OpDef, Outs, err, ok, one};
-use super::slices::data_dependent;
 use super::{index_dtype, put_points, stack_places, take_flat, window_dims, wrap};
 use crate::builder::Builder;
 use crate::error::Result;

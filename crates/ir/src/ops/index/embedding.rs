@@ -166,7 +166,7 @@ fn one_hot(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure!(b.dtype(v) == DType::I64, "one_hot is only applicable to index tensor of type LongTensor.");
     if classes < 0 {
         let help = "give num_classes";
-        return Err(super::slices::data_dependent("one_hot").with_help(help));
+        return Err(super::super::bounded::data_dependent("one_hot").with_help(help));
     }
     let mut shape = b.shape(v);
     let last = shape.len();

@@ -1,8 +1,8 @@
-//! Ops by mask whose result has a fixed shape all the same.
+//! Ops by mask: where it holds, what it picks, and what goes there.
 
 use super::super::scan::cumulative_sum;
 use super::super::support::{broadcast_shapes, broadcast_to, torch_name};
-use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::super::{Bounded, Call, OpDef, Outs, err, ok, one};
 use super::{index_dtype, take_flat};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -43,7 +43,70 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["nonzero_static.out"]),
+    OpDef::bounded(
+        "aten::nonzero(Tensor self) -> Tensor",
+        nonzero,
+        &[
+            ok("f32[2,3]{0,1,1,0,2,nan}"),
+            ok("bool[7]"),
+            ok("i64[2,2,2]{0,1,0}"),
+            ok("c64[3]{0,1,2}"),
+            ok("f32[]{1}"),
+            ok("f32[]{0}"),
+            ok("f32[4]{0,-0.0}"),
+            ok("f32[2,0]"),
+        ],
+    )
+    .variants(&["nonzero.out"]),
+    OpDef::bounded("aten::argwhere(Tensor self) -> Tensor", nonzero, &[ok("f32[2,3]{0,1,1,0,2,nan}"), ok("i64[]{1}")]),
+    OpDef::bounded(
+        "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+        masked_select,
+        &[
+            ok("f32[2,3], bool[2,3]"),
+            ok("bf16[2,1], bool[3]{true,false,true}"),
+            ok("i64[3], bool[]{1}"),
+            ok("c64[3], bool[3]"),
+            ok("f32[], bool[]{0}"),
+            ok("f32[0], bool[0]"),
+            err("f32[3], i64[3]", "masked_select: expected BoolTensor for mask"),
+            err("f32[3], bool[2]", "must match"),
+        ],
+    )
+    .variants(&["masked_select.out"]),
 ];
+
+/// Where `v` is not zero: row-major places, those found in front, and how many those are.
+fn found(b: &Builder, v: ValueId) -> Result<(ValueId, ValueId)> {
+    let n = b.ty(v)?.numel();
+    let is_zero = b.compare(Comparison::Eq, v, b.full_like(v, Number::Int(0))?)?;
+    let is_zero = b.reshape(is_zero, &[n])?;
+    let places = b.sort(&[is_zero, b.iota(DType::I64, &[n], 0)?], 0, false, true)?[1];
+    let found = b.convert(b.unary(Unary::Not, is_zero)?, DType::I64)?;
+    Ok((places, b.reduce(found, Reducer::Add, &[0])?))
+}
+
+fn nonzero(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
+    let v = c.tensor(b, "self")?;
+    let (shape, n) = (b.shape(v), b.ty(v)?.numel());
+    let (places, count) = found(b, v)?;
+    if n == 0 || shape.is_empty() {
+        return Bounded::rows(b.full(Number::Int(0), DType::I64, &[n, shape.len()])?, count);
+    }
+    let columns = coordinates(b, places, &shape)?.into_iter().map(|column| b.reshape(column, &[n, 1]));
+    Bounded::rows(b.concatenate(&columns.collect::<Result<Vec<_>>>()?, 1)?, count)
+}
+
+fn masked_select(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
+    let (v, mask) = (c.tensor(b, "self")?, c.tensor(b, "mask")?);
+    ensure!(b.dtype(mask) == DType::Bool, "masked_select: expected BoolTensor for mask");
+    let shape = broadcast_shapes(&[b.shape(v), b.shape(mask)])?;
+    let n = shape.iter().product();
+    let flat = |v| b.reshape(broadcast_to(b, v, &shape)?, &[n]);
+    let (v, mask) = (flat(v)?, flat(mask)?);
+    let picked = b.sort(&[b.unary(Unary::Not, mask)?, v], 0, false, true)?[1];
+    Bounded::rows(picked, b.reduce(b.convert(mask, DType::I64)?, Reducer::Add, &[0])?)
+}
 
 /// The `n`-th place that the mask picks takes the `n`-th element of `source`.
 fn masked_scatter(c: &Call<'_>, b: &Builder) -> Result<Outs> {
@@ -104,12 +167,9 @@ fn nonzero_static(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if size == 0 || shape.is_empty() || n == 0 {
         return one(b.full(Number::Int(fill), DType::I64, &result)?);
     }
-    let is_zero = b.compare(Comparison::Eq, v, b.full_like(v, Number::Int(0))?)?;
-    let is_zero = b.reshape(is_zero, &[n])?;
-    let places = b.sort(&[is_zero, b.iota(DType::I64, &[n], 0)?], 0, false, true)?[1];
+    let (places, count) = found(b, v)?;
     let places = sized(b, places, size, Number::Int(0))?;
-    let found = b.convert(b.unary(Unary::Not, is_zero)?, DType::I64)?;
-    let found = broadcast_to(b, b.reduce(found, Reducer::Add, &[0])?, &[size])?;
+    let found = broadcast_to(b, count, &[size])?;
     let present = b.compare(Comparison::Lt, b.iota(DType::I64, &[size], 0)?, found)?;
     let columns = coordinates(b, places, &shape)?.into_iter().map(|column| {
         let column = b.select(present, column, b.full_like(column, Number::Int(fill))?)?;

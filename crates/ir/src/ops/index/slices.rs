@@ -5,7 +5,7 @@ use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::scatter::reduce_into;
 use super::{index_dtype, put_points, take_slices, wrap};
 use crate::builder::Builder;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Combiner, Comparison};
@@ -119,30 +119,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["index_reduce_", "index_reduce.out"]),
-    OpDef::new(
-        "aten::nonzero(Tensor self) -> Tensor",
-        |_, _| Err(data_dependent("nonzero")),
-        &[err("f32[3]", "nonzero: the shape of its result depends on the data")],
-    )
-    .variants(&["nonzero.out"]),
-    OpDef::new(
-        "aten::argwhere(Tensor self) -> Tensor",
-        |_, _| Err(data_dependent("argwhere")),
-        &[err("f32[3]", "argwhere: the shape of its result depends on the data")],
-    ),
-    OpDef::new(
-        "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
-        |_, _| Err(data_dependent("masked_select")),
-        &[err("f32[3], bool[3]", "masked_select: the shape of its result depends on the data")],
-    )
-    .variants(&["masked_select.out"]),
 ];
-
-/// An op whose result has as many elements as the data says.
-pub(in super::super) fn data_dependent(what: &str) -> Error {
-    Error::unsupported(format!("{what}: the shape of its result depends on the data"))
-        .with_help("use a form whose result has a fixed shape, such as torch.where or torch.nonzero_static")
-}
 
 /// `self`, `dim` and a 1-d `index`; a 0-d `self` made 1-d.
 struct Slices {

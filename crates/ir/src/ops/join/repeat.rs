@@ -194,7 +194,7 @@ fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn output_size(c: &Call<'_>) -> Result<usize> {
     let Some(size) = c.optional_int("output_size")? else {
-        return Err(super::super::index::slices::data_dependent("repeat_interleave").with_help("give output_size"));
+        return Err(super::super::bounded::data_dependent("repeat_interleave").with_help("give output_size"));
     };
     ensure!(size >= 0, "output_size {size} is negative");
     Ok(size as usize)

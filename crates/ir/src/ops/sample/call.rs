@@ -6,8 +6,9 @@ use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
+use crate::literal::Literal;
 use crate::literal::Number;
-use crate::ops::{Arg, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, parse_default};
+use crate::ops::{Arg, Bounded, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, parse_default};
 
 /// What a sample comes to.
 pub struct Expansion {
@@ -22,6 +23,10 @@ pub struct Expansion {
 pub enum Results {
     /// Outputs of the graph; `false` stands for an undefined tensor, which has no output.
     Outputs(Vec<bool>),
+    /// The same, padded: `(result, dimension)` of each cut, whose count is an output behind the results.
+    Padded(Vec<bool>, Vec<(usize, usize)>),
+    /// One output: a bound of the results' extents, which the data decides.
+    Bound,
     /// Views of the first tensor's storage.
     Views(Vec<Layout>),
     /// A number.
@@ -47,18 +52,61 @@ pub(super) fn tensors(args: &[Option<SampleArg>]) -> Vec<&SampleTensor> {
 /// # Errors
 /// The op's own.
 pub fn expand(entry: &Entry, args: &[Option<SampleArg>]) -> Result<Expansion> {
+    expand_within(entry, args, None)
+}
+
+/// [`expand`] for these values of the sample's tensors: a bound that they decide is computed.
+///
+/// # Errors
+/// The op's own.
+pub fn expand_for(entry: &Entry, args: &[Option<SampleArg>], values: &[Literal]) -> Result<Expansion> {
+    let expansion = expand(entry, args)?;
+    if expansion.results != Results::Bound {
+        return Ok(expansion);
+    }
+    let bound = crate::eval(&expansion.graph, values)?.first().map_or(Ok(0), extent)?;
+    // Larger than need be, as the callers of such rules may ask for it.
+    expand_within(entry, args, Some(bound.next_power_of_two()))
+}
+
+/// The extent that an `i64[]` says.
+///
+/// # Errors
+/// When it is of another type, or negative.
+pub fn extent(count: &Literal) -> Result<usize> {
+    let bytes = <[u8; 8]>::try_from(&count.dense_bytes()[..]).map_err(|_| Error::internal("an extent is no i64"))?;
+    usize::try_from(i64::from_le_bytes(bytes)).map_err(|_| Error::internal("a negative extent"))
+}
+
+fn expand_within(entry: &Entry, args: &[Option<SampleArg>], bound: Option<usize>) -> Result<Expansion> {
     let b = Builder::new("sample");
     let inputs: Vec<InputTensor> = tensors(args).into_iter().enumerate().map(|(i, t)| input(&b, i, t)).collect();
     let mut next = inputs.iter();
-    let bound = args.iter().zip(&entry.schema.args).map(|(arg, param)| match arg {
+    let given = args.iter().zip(&entry.schema.args).map(|(arg, param)| match arg {
         Some(arg) => argument(arg, &mut next),
         None => parse_default(param),
     });
-    let args = bound.collect::<Result<Vec<_>>>()?;
-    let context = Context::default();
+    let args = given.collect::<Result<Vec<_>>>()?;
+    let context = Context { bound, ..Context::default() };
     let call = Call { schema: entry.schema, args, context: &context };
     let results = match entry.def.rule {
         Rule::Expand(expand) => outputs(&b, expand(&call, &b)?),
+        Rule::Bounded(expand) => match expand(&call, &b)? {
+            Bounded::Bound(bound) => {
+                b.output("bound", OutputKind::User, bound);
+                Results::Bound
+            }
+            Bounded::Results { padded, cuts } => {
+                let Results::Outputs(present) = outputs(&b, padded) else {
+                    return Err(Error::internal("outputs that are none"));
+                };
+                cuts.iter().for_each(|cut| b.output("count", OutputKind::User, cut.count));
+                match cuts.is_empty() {
+                    true => Results::Outputs(present),
+                    false => Results::Padded(present, cuts.iter().map(|cut| (cut.result, cut.dim)).collect()),
+                }
+            }
+        },
         Rule::Number(number) => Results::Number(call.number(&number(&call)?)),
         Rule::View(view, copy) => {
             let Some(first) = inputs.first() else { return Err(Error::internal("a view of no tensor")) };
