@@ -183,6 +183,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("attention", attention::OPS),
     ("avg_pool", avg_pool::OPS),
     ("batch_norm", batch_norm::OPS),
+    ("bessel", special::BESSEL),
     ("binary", binary::OPS),
     ("cells", cells::OPS),
     ("choice", choice::OPS),

@@ -88,8 +88,6 @@ pub(super) static OPS: &[OpDef] = &[
     unary!(tan, COMPLEX),
     unary!(tanh, COMPLEX),
     unary_without_in_place!(special_entr, entr, REAL),
-    unary_without_in_place!(special_i1, i1, REAL),
-    unary_without_in_place!(special_i1e, i1e, REAL),
     unary_without_in_place!(special_ndtr, ndtr, NDTR),
     OpDef::new("aten::logit(Tensor self, float? eps=None) -> Tensor", |c, b| one(logit(c, b)?), LOGIT)
         .variants(&["logit_", "logit.out"]),
@@ -184,8 +182,6 @@ functions! {
     exp complex |x| x.exp();
     exp2 complex |x| x.constant(2.0).pow(x);
     expm1 complex |x| x.exp_m1();
-    i1 real |x| x.bessel_i1e() * x.abs().exp();
-    i1e real |x| x.bessel_i1e();
     lgamma real |x| x.lgamma();
     log complex |x| x.ln();
     log10 complex |x| x.ln() / LN_10;
