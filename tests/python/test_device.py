@@ -128,6 +128,25 @@ def test_results_of_unknown_size_into_given_tensors() -> None:
         torch.nonzero(x, out=values)
 
 
+def test_distinct_elements() -> None:
+    x = torch.tensor([[3, 1, 3], [1, 1, 0]])
+    options = {"return_inverse": True, "return_counts": True}
+    check(lambda x: [*torch.unique(x, **options), torch.unique(x)], x)
+    check(lambda x: [*torch.unique(x, dim=1, **options), *torch.unique_consecutive(x, **options)], x)
+
+
+def test_sizes_without_a_bound_share_programs() -> None:
+    check(lambda x: [x.bincount(), x.bincount(minlength=9), x.repeat_interleave(x)], torch.tensor([3, 0, 3, 1]))
+    torch.tensor([5, 2, 0], device="tpu").bincount()
+    before = torchtpu.stats()["eager"]["traced"]
+    assert torch.tensor([7, 2, 2], device="tpu").bincount().shape == (8,)
+    assert torchtpu.stats()["eager"]["traced"] == before
+    with pytest.raises(RuntimeError, match="bincount only supports 1-d non-negative integral inputs"):
+        torch.tensor([1, -1], device="tpu").bincount()
+    with pytest.raises(RuntimeError, match="repeats can not be negative"):
+        torch.tensor([1, -1], device="tpu").repeat_interleave(torch.tensor([1, -1], device="tpu"))
+
+
 def test_histograms_of_integers() -> None:
     """As on CUDA; Hugging Face's mixtures of experts ask every device but the CPU for them."""
     x = torch.tensor([0, 3, 1, 3, 7, -1, 2])

@@ -32,11 +32,11 @@ pub(crate) struct Parsed {
     header: Header,
     words: Vec<Word>,
     /// The bound of the results' extents, once it is known.
-    bound: Option<usize>,
+    bound: Option<i64>,
 }
 
 impl Parsed {
-    pub(crate) fn read(request: &Request<'_>, count: usize, bound: Option<usize>) -> Result<Parsed> {
+    pub(crate) fn read(request: &Request<'_>, count: usize, bound: Option<i64>) -> Result<Parsed> {
         let mut reader = Reader::new(request.words, request.scalars);
         let words = (0..count).map(|_| reader.argument()).collect::<Result<Vec<_>>>()?;
         Ok(Parsed { header: Header::of(request.words)?, words, bound })
@@ -191,7 +191,7 @@ impl Draft {
         core: &Core,
         request: &Request<'_>,
         types: SmallVec<[TypeId; 8]>,
-        bound: Option<usize>,
+        bound: Option<i64>,
         cells: &[CellType],
     ) -> Result<Plan> {
         let Draft { graph, traced, sources } = self;

@@ -9,6 +9,7 @@ use crate::registry::{self, Op};
 use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
+use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
 use ir::{DType, Loc};
 use runtime::{Device, Event, ExecuteOptions};
@@ -289,7 +290,7 @@ impl Core {
                     Extents::Cut { cuts, .. } => {
                         return self.cut(made, cuts, &counts, request.device).map(Outcome::Done);
                     }
-                    Extents::Bound(_) => bound = Some(loose(&counts)),
+                    Extents::Bound(_) => bound = counts.first().map(|&n| loose(n)),
                 }
                 continue;
             }
@@ -311,7 +312,7 @@ impl Core {
 
     /// Finds what is wrong with a call before PyTorch's meta kernels do, whose words are not those of its real ones. Says
     /// whether these are to be asked, which know no extents that are data.
-    fn validate(&self, request: &Request<'_>, seen: &Seen, bound: Option<usize>, loc: Loc) -> Result<bool> {
+    fn validate(&self, request: &Request<'_>, seen: &Seen, bound: Option<i64>, loc: Loc) -> Result<bool> {
         let (op, parsed) = parse(request, bound)?;
         let bounded = matches!(op.entry.def.rule, Rule::Bounded(_));
         // The outputs may be about to be resized.
@@ -331,7 +332,7 @@ impl Core {
         request: &Request<'_>,
         types: SmallVec<[TypeId; 8]>,
         seen: &Seen,
-        bound: Option<usize>,
+        bound: Option<i64>,
         loc: Loc,
     ) -> Result<Option<Plan>> {
         let (op, parsed) = parse(request, bound)?;
@@ -443,7 +444,7 @@ impl State {
         cells.iter().map(|&id| self.cells.get(id).map(|c| if c.value.is_some() { c.ty } else { 0 })).collect()
     }
 
-    fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId], bound: Option<usize>) -> Option<Arc<Plan>> {
+    fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId], bound: Option<i64>) -> Option<Arc<Plan>> {
         let plans = self.plans.get(&hash)?;
         plans.iter().find(|p| p.serves(request.words, types, request.scalars, bound)).cloned()
     }
@@ -494,7 +495,7 @@ impl State {
     }
 }
 
-fn parse(request: &Request<'_>, bound: Option<usize>) -> Result<(&'static Op, Parsed)> {
+fn parse(request: &Request<'_>, bound: Option<i64>) -> Result<(&'static Op, Parsed)> {
     let op = registry::op(Header::of(request.words)?.op).ok_or_else(|| Error::internal("no such op"))?;
     Ok((op, Parsed::read(request, op.places()?.len(), bound)?))
 }
@@ -506,11 +507,6 @@ fn op_name(number: u32) -> &'static str {
         PROGRAM => "a compiled program",
         _ => registry::op(number).map_or("an unknown op", |op| op.name),
     }
-}
-
-/// A bound that serves many counts, so that they share a program.
-fn loose(counts: &[i64]) -> usize {
-    counts.first().map_or(0, |&n| n.max(0) as usize).next_power_of_two()
 }
 
 fn hash(words: &[u64], types: &[TypeId]) -> u64 {

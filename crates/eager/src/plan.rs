@@ -13,7 +13,7 @@ pub(crate) struct Plan {
     pub(crate) words: Box<[u64]>,
     pub(crate) types: SmallVec<[TypeId; 8]>,
     /// The bound of the results' extents that it was made for.
-    pub(crate) bound: Option<usize>,
+    pub(crate) bound: Option<i64>,
     /// Scalars, and the bits they must have.
     pub(crate) guards: Vec<(usize, u64)>,
     /// Types that cells without a value are taken to have, by slot.
@@ -107,7 +107,7 @@ impl Plan {
         !matches!(self.extents, Extents::Bound(_))
     }
 
-    pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64], bound: Option<usize>) -> bool {
+    pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64], bound: Option<i64>) -> bool {
         *self.words == *words
             && self.types[..] == *types
             && self.bound == bound

@@ -103,7 +103,7 @@ fn results(entry: &Entry, args: &[Option<SampleArg>], tensors: &[Literal]) -> Re
 
 /// The first `count` elements of `padded` along `dim`.
 fn cut(padded: &Literal, dim: usize, count: &Literal) -> Result<Literal, Error> {
-    let count = extent(count)?.min(padded.ty.shape[dim]);
+    let count = (extent(count)? as usize).min(padded.ty.shape[dim]);
     let b = Builder::new("cut");
     let v = b.input("padded", InputKind::User, padded.ty.clone());
     b.output("cut", OutputKind::User, b.slice_dim(v, dim, 0, count, 1)?);

@@ -18,7 +18,8 @@ pub enum Bounded {
         cuts: Vec<Cut>,
     },
     /// No bound of the extents follows from the arguments' types. This `i64[]` is one for their values: whoever can read
-    /// it calls the rule again, with that number or a larger one as [`Context::bound`](super::Context).
+    /// it calls the rule again, with that number or a larger one as [`Context::bound`](super::Context). A negative one says
+    /// that the values are refused: the rule then says why.
     Bound(ValueId),
 }
 
@@ -70,7 +71,12 @@ impl Rule {
     }
 }
 
-/// The refusal of an op whose result has as many elements as the data says.
+/// A bound that serves many counts, so that they share a program; of a negative one, that.
+pub fn loose(count: i64) -> i64 {
+    if count < 0 { count } else { (count as u64).next_power_of_two().min(i64::MAX as u64) as i64 }
+}
+
+/// The refusal of results with as many elements as the data says.
 pub(super) fn data_dependent(what: &str) -> Error {
     Error::unsupported(format!("{what}: the shape of its result depends on the data"))
         .with_help("use a form whose result has a fixed shape, such as torch.where or torch.nonzero_static")

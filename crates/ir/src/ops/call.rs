@@ -113,7 +113,7 @@ pub struct Context {
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
     /// A bound of the results' extents, where the op asked for one: see [`Bounded::Bound`](super::Bounded::Bound).
-    pub bound: Option<usize>,
+    pub bound: Option<i64>,
     /// Whether the program can have no hidden inputs: the value of a symbolic number then decides it.
     pub closed: bool,
     /// Hidden inputs made so far for symbolic numbers, by expression.
@@ -315,6 +315,11 @@ impl<'a> Call<'a> {
     /// What integers become in ops that are defined on floats only.
     pub fn default_dtype(&self) -> DType {
         self.context.default_dtype.unwrap_or(DType::F32)
+    }
+    /// The bound of the results' extents that the rule asked for, once it is known: what it computed, or more. Of a
+    /// negative one, which says that the call is wrong, just that.
+    pub fn bound(&self) -> Option<i64> {
+        self.context.bound
     }
     /// Precision for `f32` contractions.
     pub fn precision(&self) -> Precision {

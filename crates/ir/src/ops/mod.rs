@@ -6,7 +6,7 @@
 //!
 //! To add an op, write its entry into the family it belongs to; see docs/adding-an-op.md.
 
-mod bounded;
+pub mod bounded;
 mod call;
 mod defaults;
 pub mod expr;
@@ -67,6 +67,7 @@ mod search;
 mod softmax;
 mod sort;
 mod special;
+mod unique;
 mod upsample;
 mod views;
 
@@ -244,6 +245,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("special", special::OPS),
     ("splits", views::split::OPS),
     ("triangular", linalg::TRIANGULAR),
+    ("unique", unique::OPS),
     ("upsample", upsample::OPS),
     ("view_copies", views::copies::OPS),
     ("views", views::OPS),

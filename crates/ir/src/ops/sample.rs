@@ -49,7 +49,7 @@ mod tests {
 
     fn run(entry: &Entry, sample: &Sample) -> Result<Expansion> {
         let args = bind(entry.schema, sample.args).expect("the sample fits the schema");
-        expand(entry, &args)
+        expand_for(entry, &args, &data::literals(&args, 1, false))
     }
 
     /// What is wrong with `sample`, if anything.

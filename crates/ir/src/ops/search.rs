@@ -1,8 +1,7 @@
 //! Finding and counting values among boundaries; and what has as many results as the data says.
 
-use super::bounded::data_dependent;
-use super::index::put_points;
-use super::index::take_along;
+use super::bounded::Bounded;
+use super::index::{index_dtype, put_points, take_along};
 use super::support::{broadcast_to, not_implemented, pair};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
@@ -76,29 +75,23 @@ pub(super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["histc.out"]),
-    OpDef::new(
+    OpDef::bounded(
         "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-        |_, _| Err(data_dependent("bincount").with_help("use torch.histc, or scatter_add into a tensor of known size")),
-        &[err("i64[3]{0..3}", "bincount: the shape of its result depends on the data")],
-    )
-    .variants(&["bincount.out"]),
-    OpDef::new(
-        "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, \
-         Tensor, Tensor)",
-        |_, _| Err(data_dependent("unique")),
-        &[err("f32[3]", "unique: the shape of its result depends on the data")],
-    ),
-    OpDef::new(
-        "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) \
-         -> (Tensor, Tensor, Tensor)",
-        |_, _| Err(data_dependent("unique")),
-        &[err("f32[3], 0", "unique: the shape of its result depends on the data")],
-    ),
-    OpDef::new(
-        "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> \
-         (Tensor, Tensor, Tensor)",
-        |_, _| Err(data_dependent("unique_consecutive")),
-        &[err("f32[3]", "unique_consecutive: the shape of its result depends on the data")],
+        bincount,
+        &[
+            ok("i64[9]{0..5}"),
+            ok("i32[9]{0..100}, none, 3"),
+            ok("u8[3]{0..5}, none, 7"),
+            ok("i64[9]{0..5}, f32[9]"),
+            ok("i64[9]{0..5}, bf16[9]"),
+            ok("i64[0], f32[0], 3"),
+            ok("i64[0]"),
+            err("i64[2,2]{0..3}", "bincount only supports 1-d non-negative integral inputs."),
+            err("i64[2]{1,-1}", "bincount only supports 1-d non-negative integral inputs."),
+            err("i64[2]{0..3}, f32[1]", "weights should be 1-d and have the same length as input"),
+            err("i64[2]{0..3}, none, -1", "minlength should be >= 0"),
+            err("f32[2]", "\"bincount_cpu\" not implemented for 'Float'"),
+        ],
     ),
 ];
 
@@ -222,13 +215,48 @@ fn bounds(c: &Call<'_>, b: &Builder, flat: ValueId) -> Result<(ValueId, ValueId)
 const BINS_TO_COMPARE: usize = 64;
 
 /// How often each of `0..bins` occurs in a 1-d `bin`, as `i32`.
-fn counted(b: &Builder, bin: ValueId, bins: usize) -> Result<ValueId> {
+pub(super) fn counted(b: &Builder, bin: ValueId, bins: usize) -> Result<ValueId> {
     let n = b.ty(bin)?.numel();
     if bins > BINS_TO_COMPARE {
         let zeros = b.full(Number::Int(0), DType::I32, &[bins])?;
         return put_points(b, zeros, &[bin], &[0], b.full(Number::Int(1), DType::I32, &[n])?, Combiner::Add);
     }
     let grid = Shape::from_slice(&[bins, n]);
-    let hits = b.compare(Comparison::Eq, b.iota(DType::I32, &grid, 0)?, b.broadcast_in_dim(bin, &grid, &[1])?)?;
+    let hits = b.compare(Comparison::Eq, b.iota(b.dtype(bin), &grid, 0)?, b.broadcast_in_dim(bin, &grid, &[1])?)?;
     b.reduce(b.convert(hits, DType::I32)?, Reducer::Add, &[1])
+}
+
+/// One element more than the greatest says, or `minlength`. A negative element makes it negative.
+fn bincount(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
+    let (v, least) = (c.tensor(b, "self")?, c.int("minlength")?);
+    let (dtype, n) = (b.dtype(v), b.ty(v)?.numel());
+    let refusal = "bincount only supports 1-d non-negative integral inputs.";
+    if !dtype.is_int() {
+        return not_implemented("bincount_cpu", dtype);
+    }
+    ensure!(least >= 0, "minlength should be >= 0");
+    ensure!(b.rank(v) == 1, "{refusal}");
+    let weights = c.optional_tensor(b, "weights")?;
+    let fits = weights.is_none_or(|w| b.shape(w) == b.shape(v));
+    ensure!(fits, "weights should be 1-d and have the same length as input");
+    if n == 0 {
+        return Bounded::fixed(vec![Some(b.full(Number::Int(0), DType::I64, &[least as usize])?)]);
+    }
+    let wide = b.convert(v, DType::I64)?;
+    let (low, high) = (b.reduce(wide, Reducer::Minimum, &[0])?, b.reduce(wide, Reducer::Maximum, &[0])?);
+    let number = |n| b.scalar(Number::Int(n), DType::I64);
+    let count = b.maximum(b.add(high, number(1)?)?, number(least)?)?;
+    let negative = b.compare(Comparison::Lt, low, number(0)?)?;
+    let Some(bound) = c.bound() else { return Ok(Bounded::Bound(b.select(negative, low, count)?)) };
+    ensure!(bound >= 0, "{refusal}");
+    let places = b.convert(v, index_dtype(bound as usize))?;
+    let totals = match weights {
+        None => b.convert(counted(b, places, bound as usize)?, DType::I64)?,
+        Some(w) => {
+            let sums = if b.dtype(w) == DType::F32 { DType::F32 } else { DType::F64 };
+            let zeros = b.full(Number::Int(0), sums, &[bound as usize])?;
+            put_points(b, zeros, &[places], &[0], b.convert(w, sums)?, Combiner::Add)?
+        }
+    };
+    Bounded::rows(totals, count)
 }

@@ -1,11 +1,14 @@
 //! Repetition, reversal and rotation.
 
-use super::super::index::take_slices;
+use super::super::bounded::{Bounded, Cut};
+use super::super::index::{index_dtype, take_slices};
+use super::super::search::counted;
 use super::super::support::{dim, distinct_dims};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
+use crate::literal::Number;
 use crate::types::{Dims, Shape};
 use crate::{DType, ensure};
 
@@ -113,31 +116,41 @@ pub(in super::super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["rot90.out"]),
-    OpDef::new(
+    OpDef::bounded(
         "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
         |c, b| {
-            let (repeats, size) = (c.tensor(b, "repeats")?, output_size(c)?);
+            let repeats = c.tensor(b, "repeats")?;
             ensure!(b.rank(repeats) == 1, "repeat_interleave only accept 1D vector as repeat");
             let dtype = b.dtype(repeats);
             ensure!(matches!(dtype, DType::I32 | DType::I64), "repeats has to be Long or Int tensor");
-            one(b.convert(runs(b, b.convert(repeats, DType::I64)?, size)?, dtype)?)
+            let repeats = b.convert(repeats, DType::I64)?;
+            let of = |size| b.convert(runs(b, repeats, size)?, dtype);
+            match output_size(c, b, repeats)? {
+                Size::Known(size) => Bounded::fixed(vec![Some(of(size)?)]),
+                Size::Within(size, count) => Bounded::rows(of(size)?, count),
+                Size::Asked(bound) => Ok(Bounded::Bound(bound)),
+            }
         },
         &[
             ok("i64[3]{2,0,1}, output_size=3"),
             ok("i32[2]{2,3}, output_size=5"),
-            err("i64[3]", "repeat_interleave: the shape of its result depends on the data"),
+            ok("i64[3]{2,0,3}"),
+            ok("i32[70]{0..3}"),
+            ok("i64[0]"),
+            err("i64[2]{2,-1}", "repeats can not be negative"),
             err("i64[1,3]{1}, output_size=3", "repeat_interleave only accept 1D vector as repeat"),
         ],
     )
     .variants(&["repeat_interleave.Tensor_out"]),
-    OpDef::new(
+    OpDef::bounded(
         "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) \
          -> Tensor",
         repeat_interleave_each,
         &[
             ok("f32[3,2], i64[3]{2,0,1}, 0, output_size=3"),
             ok("f32[3], i64[1]{2}, output_size=6"),
-            err("f32[3], i64[3]", "repeat_interleave: the shape of its result depends on the data"),
+            ok("f32[3,2], i64[2]{3,1}, 1"),
+            ok("f32[3], i64[3]{0,5,0}"),
         ],
     ),
 ];
@@ -180,35 +193,64 @@ fn flattened_unless(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<(ValueId, u
     }
 }
 
-/// With the size of the result given, element `i` of it is the one whose run of repeats covers `i`.
-fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let size = output_size(c)?;
+/// Element `i` of the result is the one whose run of repeats covers `i`.
+fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
     let (v, d) = flattened_unless(c, b, c.tensor(b, "self")?)?;
     let (repeats, n) = (c.tensor(b, "repeats")?, b.shape(v)[d]);
     let count = b.ty(repeats)?.numel();
     ensure!(b.rank(repeats) <= 1, "repeat_interleave only accept 0D or 1D vector as repeat");
     ensure!(count == n || count == 1, "repeats must have the same size as input along dim");
     let repeats = b.convert(b.reshape(repeats, &[count])?, DType::I64)?;
-    one(take_slices(b, v, d, runs(b, b.broadcast_in_dim(repeats, &[n], &[0])?, size)?)?)
+    let repeats = b.broadcast_in_dim(repeats, &[n], &[0])?;
+    let of = |size| take_slices(b, v, d, runs(b, repeats, size)?);
+    match output_size(c, b, repeats)? {
+        Size::Known(size) => Bounded::fixed(vec![Some(of(size)?)]),
+        Size::Within(size, count) => {
+            Ok(Bounded::Results { padded: vec![Some(of(size)?)], cuts: vec![Cut { result: 0, dim: d, count }] })
+        }
+        Size::Asked(bound) => Ok(Bounded::Bound(bound)),
+    }
 }
 
-fn output_size(c: &Call<'_>) -> Result<usize> {
-    let Some(size) = c.optional_int("output_size")? else {
-        return Err(super::super::bounded::data_dependent("repeat_interleave").with_help("give output_size"));
-    };
-    ensure!(size >= 0, "output_size {size} is negative");
-    Ok(size as usize)
+/// What is known of a result's size.
+enum Size {
+    Known(usize),
+    /// A bound, and the size itself.
+    Within(usize, ValueId),
+    /// The bound has to be read.
+    Asked(ValueId),
+}
+
+/// The size that the call names, or else the sum of `repeats`, `i64[n]`.
+fn output_size(c: &Call<'_>, b: &Builder, repeats: ValueId) -> Result<Size> {
+    if let Some(size) = c.optional_int("output_size")? {
+        ensure!(size >= 0, "output_size {size} is negative");
+        return Ok(Size::Known(size as usize));
+    }
+    if b.shape(repeats)[0] == 0 {
+        return Ok(Size::Known(0));
+    }
+    let total = b.reduce(repeats, crate::Reducer::Add, &[0])?;
+    let least = b.reduce(repeats, crate::Reducer::Minimum, &[0])?;
+    let negative = b.compare(crate::Comparison::Lt, least, b.full_like(least, Number::Int(0))?)?;
+    match c.bound() {
+        None => Ok(Size::Asked(b.select(negative, least, total)?)),
+        Some(bound) => {
+            ensure!(bound >= 0, "repeats can not be negative");
+            Ok(Size::Within(bound as usize, total))
+        }
+    }
 }
 
 /// Each position of `repeats`, `i64[n]`, as often as it says: `size` of them in all.
 fn runs(b: &Builder, repeats: ValueId, size: usize) -> Result<ValueId> {
-    let n = b.shape(repeats)[0];
+    if size == 0 {
+        return b.full(Number::Int(0), DType::I64, &[0]);
+    }
     let ends = super::super::scan::cumulative_sum(b, repeats, 0)?;
     // The number of runs that end at or before each place.
-    let grid = [size, n];
-    let place = b.iota(DType::I64, &grid, 0)?;
-    let ended = b.compare(crate::Comparison::Ge, place, b.broadcast_in_dim(ends, &grid, &[1])?)?;
-    b.reduce(b.convert(ended, DType::I64)?, crate::Reducer::Add, &[1])
+    let ended = b.convert(counted(b, b.convert(ends, index_dtype(size))?, size)?, DType::I64)?;
+    super::super::scan::cumulative_sum(b, ended, 0)
 }
 
 fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {

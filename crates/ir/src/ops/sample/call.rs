@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Literal;
 use crate::literal::Number;
-use crate::ops::{Arg, Bounded, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, parse_default};
+use crate::ops::{Arg, Bounded, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, bounded, parse_default};
 
 /// What a sample comes to.
 pub struct Expansion {
@@ -65,20 +65,19 @@ pub fn expand_for(entry: &Entry, args: &[Option<SampleArg>], values: &[Literal])
         return Ok(expansion);
     }
     let bound = crate::eval(&expansion.graph, values)?.first().map_or(Ok(0), extent)?;
-    // Larger than need be, as the callers of such rules may ask for it.
-    expand_within(entry, args, Some(bound.next_power_of_two()))
+    expand_within(entry, args, Some(bounded::loose(bound)))
 }
 
 /// The extent that an `i64[]` says.
 ///
 /// # Errors
-/// When it is of another type, or negative.
-pub fn extent(count: &Literal) -> Result<usize> {
+/// When it is of another type.
+pub fn extent(count: &Literal) -> Result<i64> {
     let bytes = <[u8; 8]>::try_from(&count.dense_bytes()[..]).map_err(|_| Error::internal("an extent is no i64"))?;
-    usize::try_from(i64::from_le_bytes(bytes)).map_err(|_| Error::internal("a negative extent"))
+    Ok(i64::from_le_bytes(bytes))
 }
 
-fn expand_within(entry: &Entry, args: &[Option<SampleArg>], bound: Option<usize>) -> Result<Expansion> {
+fn expand_within(entry: &Entry, args: &[Option<SampleArg>], bound: Option<i64>) -> Result<Expansion> {
     let b = Builder::new("sample");
     let inputs: Vec<InputTensor> = tensors(args).into_iter().enumerate().map(|(i, t)| input(&b, i, t)).collect();
     let mut next = inputs.iter();
