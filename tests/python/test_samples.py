@@ -56,6 +56,28 @@ UNSPECIFIED = {
     "aten::_make_dep_token.default": "holds whatever was in memory",
 }
 
+
+def factors_of_svd(u: torch.Tensor, s: torch.Tensor, vh: torch.Tensor) -> list[torch.Tensor]:
+    """Singular values, the matrix that the factors make, and the products that are identities."""
+    if u.dim() < 2:
+        return [u, s, vh]
+    k = s.shape[-1]
+    return [s, u[..., :k] * s[..., None, :] @ vh[..., :k, :], u.mH @ u, vh @ vh.mH]
+
+
+def factors_of_eigh(values: torch.Tensor, vectors: torch.Tensor) -> list[torch.Tensor]:
+    """Likewise."""
+    if vectors.dim() < 2:
+        return [values, vectors]
+    return [values, vectors * values[..., None, :] @ vectors.mH, vectors.mH @ vectors]
+
+
+# Results that are free but for what this makes of them: singular vectors and eigenvectors may be turned.
+FREE: dict[str, Callable[..., list[torch.Tensor]]] = {
+    "aten::_linalg_svd.default": factors_of_svd,
+    "aten::_linalg_eigh.default": factors_of_eigh,
+}
+
 # Ops not called with NaN, infinity and -0, by a part of their name, with the reason.
 NOT_SPECIAL = {
     "attention": "PyTorch's kernels meet infinities in other orders, which decides between them and NaN",
@@ -73,6 +95,8 @@ NOT_SPECIAL = {
     "householder": "factorisations meet infinities in other orders",
     "linalg_inv": "factorisations meet infinities in other orders",
     "linalg_lu": "factorisations meet infinities in other orders",
+    "linalg_matrix_sqrth": "factorisations meet infinities in other orders",
+    "linalg_polar": "factorisations meet infinities in other orders",
     "linalg_qr": "factorisations meet infinities in other orders",
     "triangular": "PyTorch's kernels multiply infinities with zeros of the other triangle, or do not",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
@@ -216,7 +240,7 @@ def check_tensor(sample: dict[str, Any], i: int, theirs: torch.Tensor) -> None:
     assert got.shape == theirs.shape, f"{tuple(got.shape)}, not {tuple(theirs.shape)}"
     if "offset" in ours:
         check_layout(ours, theirs)
-    if sample["op"] in UNSPECIFIED:
+    if sample["op"] in UNSPECIFIED or sample["op"] in FREE:
         return
     if sample["results"].get("random"):
         check_statistics(got, theirs)
@@ -243,6 +267,10 @@ def check(sample: dict[str, Any]) -> None:
         assert (ours is None) == (expected is None) or (ours is None and i >= sample["returns"])
         if ours is not None:
             check_tensor(sample, i, expected)
+    if (determined := FREE.get(sample["op"])) is not None:
+        got = determined(*map(tensor, results["tensors"]))
+        for a, b in zip(got, determined(*theirs), strict=True):
+            torch.testing.assert_close(a, b, equal_nan=True)
 
 
 def test_sample(sample: dict[str, Any]) -> None:

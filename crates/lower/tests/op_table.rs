@@ -16,6 +16,10 @@ use judge::*;
 
 const SUMS: Tolerance = Tolerance { ulps: 64.0, floor: 4.0 };
 
+/// Ops of which only this output is compared: a rounding may turn singular vectors and eigenvectors round.
+/// `test_samples.py` compares what they make, and PyTorch's database the plugin with PyTorch.
+const DETERMINED: [(&str, usize); 2] = [("aten::_linalg_eigh.default", 0), ("aten::_linalg_svd.default", 1)];
+
 #[test]
 fn every_sample() {
     let mut j = Judge::new();
@@ -25,9 +29,12 @@ fn every_sample() {
         for sample in def.samples.iter().filter(|s| s.error.is_none()) {
             let args = bind(entry.schema, sample.args).unwrap();
             let mut inputs = data::literals(&args, 1, false);
-            let expansion = expand_for(&entry, &args, &inputs).unwrap();
+            let mut expansion = expand_for(&entry, &args, &inputs).unwrap();
             if !matches!(expansion.results, Results::Outputs(_) | Results::Padded(..)) {
                 continue;
+            }
+            if let Some((_, output)) = DETERMINED.iter().find(|(op, _)| *op == name) {
+                expansion.graph.outputs = vec![expansion.graph.outputs[*output].clone()];
             }
             if expansion.graph.inputs.iter().any(|i| i.kind == InputKind::RngState) {
                 inputs.push(Literal::splat(Number::Int(7), DType::U64, [2]));

@@ -5,22 +5,28 @@
 //! left, and no slices whose extents would depend on the counter. The conventions (which row is the pivot, the signs of
 //! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU.
 
+mod eigh;
+mod jacobi;
 mod lu;
 mod qr;
+mod svd;
 mod triangular;
 
 use super::OpDef;
-use super::loops::repeat;
+use super::loops::{repeat, repeat_at_most};
 use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::op::{Binary, Comparison, Reducer};
+use crate::op::{Binary, Comparison, DotGeneral, Precision, Reducer};
+use crate::ops::expr::formula;
 use crate::types::{Dims, Shape};
-use crate::{DType, Number, ensure};
+use crate::{DType, Number, Unary, ensure};
 
+pub(super) static EIGH: &[OpDef] = eigh::OPS;
 pub(super) static LU: &[OpDef] = lu::OPS;
 pub(super) static QR: &[OpDef] = qr::OPS;
+pub(super) static SVD: &[OpDef] = svd::OPS;
 pub(super) static TRIANGULAR: &[OpDef] = triangular::OPS;
 
 /// Matrices `[batch, n, m]`, and the dimensions that `batch` stands for.
@@ -84,6 +90,55 @@ impl Matrices {
 
 fn transposed(b: &Builder, v: ValueId) -> Result<ValueId> {
     b.transpose(v, &[0, 2, 1])
+}
+
+fn conjugate(b: &Builder, v: ValueId) -> Result<ValueId> {
+    if !b.dtype(v).is_complex() {
+        return Ok(v);
+    }
+    formula(b, [v], |[z]| z.real().complex(-z.imag()))
+}
+
+/// The conjugate transpose.
+fn adjoint(b: &Builder, v: ValueId) -> Result<ValueId> {
+    conjugate(b, transposed(b, v)?)
+}
+
+/// The real part.
+fn real(b: &Builder, v: ValueId) -> Result<ValueId> {
+    if b.dtype(v).is_complex() { b.unary(Unary::Real, v) } else { Ok(v) }
+}
+
+/// `|v|^2`, which is real.
+fn squared(b: &Builder, v: ValueId) -> Result<ValueId> {
+    if b.dtype(v).is_complex() {
+        return formula(b, [v], |[z]| z.real() * z.real() + z.imag() * z.imag());
+    }
+    b.multiply(v, v)
+}
+
+/// The real `factor` in the type of `like`.
+fn in_type_of(b: &Builder, factor: ValueId, like: ValueId) -> Result<ValueId> {
+    b.convert(factor, b.dtype(like))
+}
+
+/// `x y`, for `[batch, n, k]` and `[batch, k, m]`.
+fn product(b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
+    let dims = |d: usize| Dims::from_slice(&[d]);
+    let numbers = DotGeneral {
+        lhs_batch: dims(0),
+        rhs_batch: dims(0),
+        lhs_contract: dims(2),
+        rhs_contract: dims(1),
+        precision: Precision::Highest,
+        out: b.dtype(x),
+    };
+    b.dot_general(x, y, numbers)
+}
+
+/// The distance from 1 to the next number of the real part of `dtype`.
+fn epsilon(dtype: DType) -> f64 {
+    if dtype.real() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
 }
 
 /// Two operands of a system, with common dimensions before the matrices.

@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{InputKind, OutputKind, ValueId};
 use crate::literal::Number;
-use crate::op::{Comparison, Reducer};
+use crate::op::{Binary, Comparison, Reducer};
 use crate::types::Dims;
 
 /// `step` while `more` (to `bool[]`) holds. Both get the values carried, all that they may use; `step` gives their next
@@ -38,6 +38,17 @@ pub(super) fn repeat(
     carried: &[ValueId],
     step: impl Fn(&Builder, ValueId, &[ValueId]) -> Result<Vec<ValueId>>,
 ) -> Result<Vec<ValueId>> {
+    repeat_at_most(b, count, carried, |_, _| Ok(None), step)
+}
+
+/// As [`repeat`], but only for as long as what `needed` makes of the values carried (`bool[]`), if anything, holds.
+pub(super) fn repeat_at_most(
+    b: &Builder,
+    count: usize,
+    carried: &[ValueId],
+    needed: impl Fn(&Builder, &[ValueId]) -> Result<Option<ValueId>>,
+    step: impl Fn(&Builder, ValueId, &[ValueId]) -> Result<Vec<ValueId>>,
+) -> Result<Vec<ValueId>> {
     let empty = carried.first().is_some_and(|&v| b.shape(v).contains(&0));
     if count == 0 || empty {
         return Ok(carried.to_vec());
@@ -46,7 +57,9 @@ pub(super) fn repeat(
     let all: Vec<ValueId> = std::iter::once(counter).chain(carried.iter().copied()).collect();
     let more = |b: &Builder, given: &[ValueId]| {
         let limit = b.scalar(Number::Int(count as i64), DType::I32)?;
-        b.compare(Comparison::Lt, given[0], limit)
+        let left = b.compare(Comparison::Lt, given[0], limit)?;
+        let needed = needed(b, &given[1..])?;
+        needed.map_or(Ok(left), |needed| b.binary(Binary::And, left, needed))
     };
     let counted = |b: &Builder, given: &[ValueId]| {
         let mut next = vec![b.add(given[0], b.scalar(Number::Int(1), DType::I32)?)?];

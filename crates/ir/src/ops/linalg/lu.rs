@@ -4,9 +4,7 @@ use super::super::index::{put_along, take_along};
 use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::triangular::{Side, solve_triangular};
 use super::*;
-use crate::Unary;
 use crate::op::Combiner;
-use crate::ops::expr::formula;
 use crate::ops::views::layout::is_contiguous;
 
 /// A matrix that needs pivots, and one whose neighbours need other ones.

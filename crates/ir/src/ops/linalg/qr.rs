@@ -2,7 +2,6 @@
 
 use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::*;
-use crate::ops::expr::formula;
 
 pub(super) const OPS: &[OpDef] = &[
     OpDef::new(
@@ -68,7 +67,7 @@ pub(super) const OPS: &[OpDef] = &[
 
 /// R on and above the diagonal, the reflections' vectors (without their leading ones) below; and their factors
 /// `[batch, min(n, m)]`.
-fn reflections(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
+pub(super) fn reflections(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     let steps = a.n.min(a.m);
     let tau = b.full(Number::Int(0), b.dtype(a.v), &[a.batch(), steps])?;
     let done = repeat(b, steps, &[a.v, tau], reflect)?;
@@ -84,17 +83,11 @@ fn reflect(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>>
     let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
     let head = picked(b, left, here, 1)?;
     let rest = b.select(below, left, zeros_like(b, left)?)?;
-    let square = b.reduce(b.multiply(rest, rest)?, Reducer::Add, &[1])?;
-    // Nothing to reflect leaves everything as it is.
-    let turned = formula(b, [head, square], |[h, s]| {
-        let length = (h * h + s).sqrt();
-        s.equals(0.0).select(h, -length.copysign(h))
-    })?;
-    let tau = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(0.0), (t - h) / t))?;
-    let scale = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(1.0), h - t))?;
+    let square = b.reduce(squared(b, rest)?, Reducer::Add, &[1])?;
+    let [turned, tau, scale] = reflection(b, head, square)?;
     let vector = b.divide(rest, b.broadcast_in_dim(scale, &flat, &[0])?)?;
     let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
-    let reflected = reflected(b, a, vector, tau)?;
+    let reflected = reflected(b, a, vector, conjugate(b, tau)?)?;
     let (is_column, right) = (index_is(b, &shape, 2, Comparison::Eq, k)?, index_is(b, &shape, 2, Comparison::Gt, k)?);
     let own = b.select(here, b.broadcast_in_dim(turned, &flat, &[0])?, b.select(below, vector, left)?)?;
     let next = b.select(right, reflected, b.select(is_column, down(b, own, &shape)?, a)?)?;
@@ -103,31 +96,74 @@ fn reflect(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>>
     Ok(vec![next, b.select(is_own, each, taus)?])
 }
 
-/// `(1 - tau v v^T) a`.
+/// What the reflection of a column makes of its `head`, given the sum of the squares below it; the reflection's factor;
+/// and what the rest is divided by.
+fn reflection(b: &Builder, head: ValueId, square: ValueId) -> Result<[ValueId; 3]> {
+    if b.dtype(head).is_complex() {
+        return complex_reflection(b, head, square);
+    }
+    // Nothing to reflect leaves everything as it is.
+    let turned = formula(b, [head, square], |[h, s]| {
+        let length = (h * h + s).sqrt();
+        s.equals(0.0).select(h, -length.copysign(h))
+    })?;
+    let tau = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(0.0), (t - h) / t))?;
+    let scale = formula(b, [head, square, turned], |[h, s, t]| s.equals(0.0).select(h.constant(1.0), h - t))?;
+    Ok([turned, tau, scale])
+}
+
+/// Complex heads become real.
+fn complex_reflection(b: &Builder, head: ValueId, square: ValueId) -> Result<[ValueId; 3]> {
+    let (re, im) = (b.unary(Unary::Real, head)?, b.unary(Unary::Imag, head)?);
+    let off = formula(b, [im, square], |[i, s]| i * i + s)?;
+    let turned = formula(b, [re, off], |[r, o]| o.equals(0.0).select(r, -(r * r + o).sqrt().copysign(r)))?;
+    let tau = formula(b, [re, im, off, turned], |[r, i, o, t]| {
+        let part = |v| o.equals(0.0).select(r.constant(0.0), v);
+        part((t - r) / t).complex(part(-i / t))
+    })?;
+    let scale =
+        formula(b, [re, im, off, turned], |[r, i, o, t]| o.equals(0.0).select(r.constant(1.0), r - t).complex(i))?;
+    Ok([b.convert(turned, b.dtype(head))?, tau, scale])
+}
+
+/// `(1 - tau v v^H) a`.
 fn reflected(b: &Builder, a: ValueId, vector: ValueId, tau: ValueId) -> Result<ValueId> {
     let shape = b.shape(a);
     let v = down(b, vector, &shape)?;
-    let along = b.reduce(b.multiply(v, a)?, Reducer::Add, &[1])?;
+    let along = b.reduce(b.multiply(conjugate(b, v)?, a)?, Reducer::Add, &[1])?;
     let share = b.multiply(along, b.broadcast_in_dim(tau, &b.shape(along), &[0])?)?;
     b.subtract(a, b.multiply(v, across(b, share, &shape)?)?)
 }
 
 /// The first `columns` columns of the product of the reflections below the diagonal of `packed`.
-fn orthogonal(b: &Builder, packed: ValueId, tau: ValueId, columns: usize) -> Result<ValueId> {
+pub(super) fn orthogonal(b: &Builder, packed: ValueId, tau: ValueId, columns: usize) -> Result<ValueId> {
     let s = b.shape(packed);
-    let count = b.shape(tau)[1];
     let start = identity(b, b.dtype(packed), &[s[0], s[1], columns])?;
-    let done = repeat(b, count, &[start, packed, tau], |b, step, carried| {
-        let (q, packed, taus) = (carried[0], carried[1], carried[2]);
+    times_orthogonal(b, packed, tau, start, false)
+}
+
+/// The product of the reflections below the diagonal of `packed`, or its adjoint, times `a`.
+pub(super) fn times_orthogonal(
+    b: &Builder,
+    packed: ValueId,
+    tau: ValueId,
+    a: ValueId,
+    adjoint: bool,
+) -> Result<ValueId> {
+    let count = b.shape(tau)[1];
+    let done = repeat(b, count, &[a, packed, tau], |b, step, carried| {
+        let (a, packed, taus) = (carried[0], carried[1], carried[2]);
         // The last one first.
-        let k = b.subtract(b.scalar(Number::Int(count as i64 - 1), DType::I32)?, step)?;
+        let last = b.scalar(Number::Int(count as i64 - 1), DType::I32)?;
+        let k = if adjoint { step } else { b.subtract(last, step)? };
         let left = column(b, packed, k)?;
         let flat = b.shape(left);
         let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
         let vector = b.select(below, left, zeros_like(b, left)?)?;
         let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
         let tau = picked(b, taus, index_is(b, &b.shape(taus), 1, Comparison::Eq, k)?, 1)?;
-        Ok(vec![reflected(b, q, vector, tau)?, packed, taus])
+        let tau = if adjoint { conjugate(b, tau)? } else { tau };
+        Ok(vec![reflected(b, a, vector, tau)?, packed, taus])
     })?;
     Ok(done[0])
 }

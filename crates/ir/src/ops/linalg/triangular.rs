@@ -2,7 +2,6 @@
 
 use super::super::{OpDef, err, many, ok, one};
 use super::*;
-use crate::Unary;
 
 /// Symmetric and positive definite.
 macro_rules! matrix {
