@@ -115,6 +115,42 @@ def airy_wave(part: int) -> Function:
     return value
 
 
+def stirling() -> list[mpf]:
+    """What `log(gamma(a) sqrt(a / (2 pi)) e^a / a^a)` is asymptotic to, times `a`, in powers of `1 / a^2`."""
+    return [mp.bernoulli(2 * k) / (2 * k * (2 * k - 1)) for k in range(1, 8)]
+
+
+# Terms of the power series below; each division by eta costs two.
+TERMS = 24
+
+
+def uniform() -> list[list[mpf]]:
+    """DLMF 8.12: power series in eta, one a power of `1 / a`.
+
+    `eta^2 / 2 = m - log(1 + m)` gives `m` as a series; `c[0] = 1 / m - 1 / eta` and
+    `c[k] = c[k - 1]' / eta + (-1)^k g[k] / m`, where `g` are the coefficients of Stirling's series of gamma.
+    """
+    m = [mpf(0), mpf(1)]  # From m m' = eta (1 + m).
+    for n in range(2, TERMS):
+        known = mp.fsum(m[i] * m[n - i + 1] * (n - i + 1) for i in range(2, n))
+        m.append((m[n - 1] - known) / (n + 1))
+    inverse = [mpf(1)]  # Of m / eta.
+    for n in range(1, TERMS - 1):
+        inverse.append(-mp.fsum(m[i + 1] * inverse[n - i] for i in range(1, n + 1)))
+    logs, g = stirling(), [mpf(1)]
+    powers = [logs[n // 2] if n % 2 == 0 else mpf(0) for n in range(8)]
+    for n in range(1, 5):
+        g.append(mp.fsum((i + 1) * powers[i] * g[n - 1 - i] for i in range(n)) / n)
+    rows = [inverse[1:]]
+    for k in range(1, 4):
+        last, sign = rows[-1], (-1) ** k
+        pole = last[1] + sign * g[k] * inverse[0]
+        assert abs(pole) < LEAST, f"c[{k}] has a pole"
+        pairs = zip([n * last[n] for n in range(2, len(last))], inverse[1:], strict=False)
+        rows.append([slope + sign * g[k] * i for slope, i in pairs])
+    return [row[:length] for row, length in zip(rows, (12, 8, 5, 2), strict=True)]
+
+
 SERIES: dict[str, tuple[str, Function]] = {
     "AIRY_NEAR": ("`Ai(x)` for x in -4..2, over `(x + 1) / 3`.", lambda t: mp.airyai(3 * t - 1)),
     "ERFCX": ("`(1 + 2x) exp(x^2) erfc(x)` for positive x, over `(x - 3.75) / (x + 3.75)`.", erfcx),
@@ -148,6 +184,10 @@ SERIES: dict[str, tuple[str, Function]] = {
 }
 
 RATIOS: dict[str, tuple[str, Function]] = {
+    "ATANH_TAIL": (
+        "`(atanh(r) - r) / r^3` for r in -1/3..1/3, over `9 r^2`.",
+        lambda u: (lambda r: (mp.atanh(r) - r) / r**3)(mp.sqrt(u) / 3),
+    ),
     "AIRY_FAR": ("`exp(s) x^(1/4) Ai(x)` for x from 2 on and `s = 2 / 3 x^(3/2)`, over `s(2) / s`.", airy_far),
     "AIRY_SINE": (
         "What the sine of `s + pi / 4` is multiplied with in `x^(1/4) Ai(-x)` for x from 4 on, over `(s(4) / s)^2`.",
@@ -179,3 +219,8 @@ if __name__ == "__main__":
         over, under = ratio(f)
         print(f"/// {doc}\npub(super) const {name}: Ratio = Ratio {{")
         print(f"    over: &[\n{numbers(over, ' ' * 8)}    ],\n    under: &[\n{numbers(under, ' ' * 8)}    ],\n}};")
+    print("/// Of Stirling's series of `log gamma(a)`, times `a`, over `1 / a^2`.")
+    print(f"pub(super) const STIRLING: &[f64] = &[\n{numbers(stirling(), '    ')}];")
+    rows = "".join(f"    &[\n{numbers(row, ' ' * 8)}    ],\n" for row in uniform())
+    print("/// Of the uniform series of incomplete gamma functions: powers of eta, for each power of `1 / a`.")
+    print(f"pub(super) const UNIFORM: &[&[f64]] = &[\n{rows}];")

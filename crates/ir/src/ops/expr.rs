@@ -90,7 +90,7 @@ macro_rules! unary_methods {
 
 unary_methods! {
     abs: Abs, acos: Acos, acosh: Acosh, asin: Asin, asinh: Asinh, atanh: Atanh, bessel_i1e: BesselI1e, ceil: Ceil,
-    cos: Cosine, cosh: Cosh, digamma: Digamma, erf: Erf, erf_inv: ErfInv, erfc: Erfc, exp: Exponential,
+    cos: Cosine, cosh: Cosh, count_leading_zeros: CountLeadingZeros, digamma: Digamma, erf: Erf, erf_inv: ErfInv, erfc: Erfc, exp: Exponential,
     exp_m1: ExponentialMinusOne, floor: Floor, imag: Imag, is_finite: IsFinite, lgamma: Lgamma, ln: Log,
     ln_1p: LogPlusOne, logistic: Logistic, real: Real, round_nearest_even: RoundNearestEven, rsqrt: Rsqrt, sign: Sign,
     sin: Sine, sinh: Sinh, sqrt: Sqrt, tan: Tan, tanh: Tanh,
@@ -108,7 +108,7 @@ macro_rules! binary_methods {
 
 binary_methods! {
     atan2: Atan2, complex: Complex, fmod: Remainder, max: Maximum, min: Minimum, polygamma: Polygamma, pow: Power,
-    zeta: Zeta,
+    shift_left: ShiftLeft, shift_right_logical: ShiftRightLogical, zeta: Zeta,
 }
 
 macro_rules! comparison_methods {
@@ -147,7 +147,7 @@ impl<'e> Expr<'e> {
         self.push(self.scope.b.binary(op, self.v, other.v))
     }
     /// `number` in this value's type and shape.
-    pub fn constant(self, number: f64) -> Expr<'e> {
+    pub fn constant(self, number: impl Term<'e>) -> Expr<'e> {
         number.beside(self)
     }
     /// Its element type.
@@ -179,7 +179,11 @@ impl<'e> Expr<'e> {
             8 => DType::I64,
             _ => DType::I8,
         };
-        self.push(self.scope.b.bitcast_convert(self.v, bits)).less(0.0)
+        self.bitcast(bits).less(0.0)
+    }
+    /// Its bits as `dtype`, of the same size.
+    pub fn bitcast(self, dtype: DType) -> Expr<'e> {
+        self.push(self.scope.b.bitcast_convert(self.v, dtype))
     }
     /// Its magnitude with the sign of `other`.
     pub fn copysign(self, other: Expr<'e>) -> Expr<'e> {

@@ -26,6 +26,7 @@ mod attention;
 mod avg_pool;
 mod batch_norm;
 mod binary;
+mod bits;
 mod cells;
 mod choice;
 mod compare;
@@ -186,6 +187,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("batch_norm", batch_norm::OPS),
     ("bessel", special::BESSEL),
     ("binary", binary::OPS),
+    ("bits", bits::OPS),
     ("cells", cells::OPS),
     ("choice", choice::OPS),
     ("compare", compare::OPS),
@@ -205,6 +207,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("extremes", reduce::extremes::OPS),
     ("foreach", foreach::OPS),
     ("fourier", fourier::OPS),
+    ("gamma", special::GAMMA),
     ("grad_scaler", grad_scaler::OPS),
     ("grouped_mm", grouped_mm::OPS),
     ("index", index::OPS),

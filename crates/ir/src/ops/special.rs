@@ -2,6 +2,7 @@
 //! `scripts/approximations.py` prints.
 
 mod bessel;
+mod gamma;
 mod tables;
 
 use super::expr::Expr;
@@ -14,6 +15,7 @@ use crate::graph::ValueId;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 pub(super) static BESSEL: &[OpDef] = bessel::OPS;
+pub(super) static GAMMA: &[OpDef] = gamma::OPS;
 pub(super) static OPS: &[OpDef] = &[
     unary_without_in_place!(special_erfcx, erfcx, ERFCX_SAMPLES),
     unary_without_in_place!(special_ndtri, ndtri, NDTRI),
