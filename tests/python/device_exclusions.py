@@ -98,6 +98,7 @@ EXCLUDED: dict[str, str] = {
 # Pairs that are not right, each counted against us.
 KNOWN_FAILURES: dict[str, str] = {
     "frexp-bfloat16": "its gradient divides by a subnormal number, which XLA's CPU takes for 0",
+    "matrix_exp-bfloat16": "PyTorch's own result is wrong: NaN, infinities and 1e30 where they are about 1",
     "nextafter-bfloat16": "its gradient asks whether subnormal numbers differ from 0: XLA's CPU takes them for 0",
 }
 

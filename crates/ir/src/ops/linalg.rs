@@ -6,14 +6,16 @@
 //! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU.
 
 mod eigh;
+mod exponential;
 mod jacobi;
+mod least_squares;
 mod lu;
 mod qr;
 mod svd;
 mod triangular;
 
 use super::OpDef;
-use super::loops::{repeat, repeat_at_most};
+use super::loops::{self, repeat, repeat_at_most};
 use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -24,6 +26,8 @@ use crate::types::{Dims, Shape};
 use crate::{DType, Number, Unary, ensure};
 
 pub(super) static EIGH: &[OpDef] = eigh::OPS;
+pub(super) static EXPONENTIAL: &[OpDef] = exponential::OPS;
+pub(super) static LEAST_SQUARES: &[OpDef] = least_squares::OPS;
 pub(super) static LU: &[OpDef] = lu::OPS;
 pub(super) static QR: &[OpDef] = qr::OPS;
 pub(super) static SVD: &[OpDef] = svd::OPS;
@@ -81,6 +85,14 @@ impl Matrices {
     fn unbatched(&self, b: &Builder, v: ValueId) -> Result<ValueId> {
         let shape: Shape = self.lead.iter().copied().chain(b.shape(v)[1..].iter().copied()).collect();
         b.reshape(v, &shape)
+    }
+
+    /// `v`, whose first dimension is the batch, with a batch that stands for `lead`, to which these dimensions broadcast.
+    fn spread(&self, b: &Builder, v: ValueId, lead: &Shape) -> Result<ValueId> {
+        let tail = &b.shape(v)[1..];
+        let full: Shape = lead.iter().chain(tail).copied().collect();
+        let batch: Shape = std::iter::once(lead.iter().product()).chain(tail.iter().copied()).collect();
+        b.reshape(broadcast_to(b, self.unbatched(b, v)?, &full)?, &batch)
     }
 
     fn transposed(&self, b: &Builder) -> Result<Matrices> {

@@ -76,6 +76,11 @@ fn mirrored(b: &Builder, v: ValueId, upper: bool) -> Result<ValueId> {
     b.select(on_diagonal(b, &shape)?, straight, full)
 }
 
+/// Those of the Hermitian matrices with the lower triangles of these.
+pub(super) fn eigen_of_lower(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
+    eigen(b, &Matrices { v: mirrored(b, a.v, false)?, lead: a.lead.clone(), n: a.n, m: a.m })
+}
+
 /// Eigenvalues of Hermitian matrices, ascending, and eigenvectors, as columns.
 fn eigen(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     let shape = a.shape();
@@ -104,7 +109,7 @@ fn sqrth(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let low = matches!(b.dtype(v), DType::F16 | DType::BF16);
     ensure!(!low, "linalg.matrix_sqrth: Low precision dtypes not supported. Got {}", torch_name(b.dtype(v)));
     let a = Matrices::square(b, v, "linalg.matrix_sqrth", "linalg_eigh_cpu")?;
-    let [values, vectors] = eigen(b, &Matrices { v: mirrored(b, a.v, false)?, lead: a.lead.clone(), ..a })?;
+    let [values, vectors] = eigen_of_lower(b, &a)?;
     let roots = formula(b, [values], |[v]| v.max(0.0).sqrt())?;
     let scaled = b.multiply(vectors, across(b, in_type_of(b, roots, vectors)?, &b.shape(vectors))?)?;
     one(a.unbatched(b, product(b, scaled, adjoint(b, vectors)?)?)?)

@@ -48,6 +48,21 @@ pub(super) const OPS: &[OpDef] = &[
     )
     .variants(&["linalg_householder_product.out"]),
     OpDef::new(
+        "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
+        ormqr,
+        &[
+            ok("f32[4,3], f32[3], f32[4,2]"),
+            ok("f64[2,4,3], f64[2,3], f64[2,4,2], true, true"),
+            ok("f64[4,2], f64[2], f64[3,4], false"),
+            ok("f64[4,4], f64[4], f64[3,4], false, true"),
+            ok("f32[4,0], f32[0], f32[4,2]"),
+            err("f32[4,3], f32[3], f32[5,2]", "torch.ormqr: other.shape[-2] must be equal to input.shape[-2]"),
+            err("f32[4,3], f32[2], f32[4,2]", "tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1])"),
+            err("f32[3], f32[2], f32[3,4]", "torch.ormqr: input must have at least 2 dimensions."),
+        ],
+    )
+    .variants(&["ormqr.out"]),
+    OpDef::new(
         "aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
         qr,
         &[
@@ -183,4 +198,38 @@ fn qr(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         _ => a.unbatched(b, orthogonal(b, packed, tau, k)?)?,
     };
     many([q, a.unbatched(b, r)?])
+}
+
+/// The product of reflections, all of its columns, or its adjoint, times a matrix, or that times it.
+fn ormqr(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, tau, other) = (c.tensor(b, "self")?, c.tensor(b, "input2")?, c.tensor(b, "input3")?);
+    let (left, turn) = (c.flag("left")?, c.flag("transpose")?);
+    ensure!(b.rank(v) >= 2, "torch.ormqr: input must have at least 2 dimensions.");
+    ensure!(b.rank(other) >= 2, "torch.ormqr: other must have at least 2 dimensions.");
+    let (dim, s, t) = (if left { -2 } else { -1 }, b.shape(v), b.shape(other));
+    let size = t[if left { t.len() - 2 } else { t.len() - 1 }];
+    let (n, count) = (s[s.len() - 2], b.shape(tau).last().copied().unwrap_or(0));
+    ensure!(size >= count, "torch.ormqr: other.shape[{dim}] must be greater than or equal to tau.shape[-1]");
+    ensure!(
+        count == size.min(s[s.len() - 1]),
+        "torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{dim}], input.shape[-1])"
+    );
+    ensure!(size == n, "torch.ormqr: other.shape[{dim}] must be equal to input.shape[-2]");
+    for (v, name, rank) in [(tau, "tau", s.len() - 1), (other, "other", s.len())] {
+        let shape = b.shape(v);
+        let lead = &s[..s.len() - 2];
+        ensure!(
+            shape.len() == rank && shape[..lead.len()] == *lead,
+            "torch.ormqr: batch dimensions of {name} to be equal to input.shape[:-2], but got {shape:?}"
+        );
+    }
+    let packed = Matrices::of(b, v, "torch.ormqr", "ormqr_cpu")?;
+    let a = Matrices::of(b, other, "torch.ormqr", "ormqr_cpu")?;
+    let tau = b.reshape(tau, &[packed.batch(), count])?;
+    if left {
+        return one(a.unbatched(b, times_orthogonal(b, packed.v, tau, a.v, turn)?)?);
+    }
+    // `a q` is the adjoint of `q^H a^H`.
+    let product = times_orthogonal(b, packed.v, tau, adjoint(b, a.v)?, !turn)?;
+    one(a.unbatched(b, adjoint(b, product)?)?)
 }
