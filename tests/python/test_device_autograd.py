@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+import torchtpu
 from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.nn.utils import parametrizations
@@ -43,6 +44,35 @@ def _backward(y: Tensor, x: Tensor) -> list[Tensor]:
     y.sum().backward()
     assert x.grad is not None
     return [x.grad]
+
+
+# Lengths of guesses and of targets: all of it, none of it, a target that does not fit, and one without labels.
+RAGGED = [([7, 5, 6], [4, 2, 0]), ([7, 0, 1], [4, 0, 2]), ([7, 2, 3], [3, 2, 1])]
+
+
+@pytest.mark.parametrize("zero_infinity", [True, False])
+@pytest.mark.parametrize("lengths", RAGGED)
+def test_ctc_of_ragged_sequences(lengths: tuple[list[int], list[int]], zero_infinity: bool) -> None:
+    padded = torch.tensor([[1, 2, 2, 4], [3, 3, 0, 0], [1, 1, 1, 1]])
+    joined = torch.cat([row[:n] for row, n in zip(padded, lengths[1], strict=True)])
+    guesses = torch.randn(7, 3, 5).log_softmax(-1)
+
+    def losses(device: str, targets: Tensor) -> list[Tensor]:
+        x = guesses.to(device).requires_grad_()
+        loss = F.ctc_loss(x, targets.to(device), *lengths, reduction="none", zero_infinity=zero_infinity)
+        return [loss.detach(), *torch.autograd.grad(loss.sum(), x)]
+
+    for targets in (padded, joined):
+        for ours, theirs in zip(losses("tpu", targets), losses("cpu", targets), strict=True):
+            torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True)
+
+
+def test_ctc_of_other_lengths_compiles_nothing() -> None:
+    guesses, targets = torch.randn(7, 2, 5).log_softmax(-1).to("tpu"), torch.ones(2, 3, dtype=torch.long, device="tpu")
+    F.ctc_loss(guesses, targets, [7, 5], [3, 2])
+    before = torchtpu.stats()["compiles"]
+    F.ctc_loss(guesses, targets, [6, 7], [1, 3])
+    assert torchtpu.stats()["compiles"] == before
 
 
 TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {

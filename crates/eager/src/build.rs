@@ -124,6 +124,7 @@ pub(crate) fn trace(
         precision: header.precision,
         default_dtype: Some(header.default_dtype),
         bound,
+        relaying: true,
         ..Context::default()
     };
     let call = EagerCall { entry: Entry { variant, ..op.entry }, cells, args, outs, results: expected, loc };

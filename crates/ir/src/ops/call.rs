@@ -114,6 +114,8 @@ pub struct Context {
     pub default_dtype: Option<DType>,
     /// A bound of the results' extents, where the op asked for one: see [`Bounded::Bound`](super::Bounded::Bound).
     pub bound: Option<i64>,
+    /// Whether integers of a call may come in through hidden inputs, so that calls that differ in them share a program.
+    pub relaying: bool,
     /// Whether the program can have no hidden inputs: the value of a symbolic number then decides it.
     pub closed: bool,
     /// Hidden inputs made so far for symbolic numbers, by expression.
@@ -320,6 +322,13 @@ impl<'a> Call<'a> {
     /// negative one, which says that the call is wrong, just that.
     pub fn bound(&self) -> Option<i64> {
         self.context.bound
+    }
+    /// An integer of the call as `i64[]`, which decides nothing where the context relays.
+    pub fn relayed(&self, b: &Builder, n: i64) -> Result<ValueId> {
+        match usize::try_from(n) {
+            Ok(n) if self.context.relaying => Ok(b.position_input(n)),
+            _ => b.scalar(Number::Int(n), DType::I64),
+        }
     }
     /// Precision for `f32` contractions.
     pub fn precision(&self) -> Precision {

@@ -34,6 +34,7 @@ mod complex;
 mod convolution;
 mod copy;
 mod creation;
+mod ctc;
 mod distance;
 mod division;
 mod effects;
@@ -65,10 +66,12 @@ mod rnn;
 mod rounding;
 mod scan;
 mod search;
+mod segments;
 mod softmax;
 mod sort;
 mod special;
 mod unique;
+mod unpool;
 mod upsample;
 mod views;
 
@@ -195,6 +198,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("convolution", convolution::OPS),
     ("copy", copy::OPS),
     ("creation", creation::OPS),
+    ("ctc", ctc::OPS),
     ("distance", distance::OPS),
     ("division", division::OPS),
     ("dropout", random::dropout::OPS),
@@ -245,6 +249,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("scan", scan::OPS),
     ("scatter", index::scatter::OPS),
     ("search", search::OPS),
+    ("segments", segments::OPS),
     ("sizes", views::numbers::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),
@@ -253,6 +258,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("svd", linalg::SVD),
     ("triangular", linalg::TRIANGULAR),
     ("unique", unique::OPS),
+    ("unpool", unpool::OPS),
     ("upsample", upsample::OPS),
     ("view_copies", views::copies::OPS),
     ("views", views::OPS),
