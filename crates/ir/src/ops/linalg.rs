@@ -1,4 +1,4 @@
-//! Factorisations and systems of linear equations, over real matrices.
+//! Factorisations and systems of linear equations.
 //!
 //! A factorisation is a loop over columns that carries the whole batch `[batch, rows, columns]`. A step finds its column
 //! and row by comparing indices with the counter, and updates the whole matrix: as many operations as a step on what is
@@ -59,8 +59,7 @@ impl Matrices {
             torch_name(dtype)
         );
         match dtype {
-            DType::F32 | DType::F64 => Matrices::new(b, v),
-            DType::C64 | DType::C128 => crate::unsupported!("{op} of complex matrices"),
+            DType::F32 | DType::F64 | DType::C64 | DType::C128 => Matrices::new(b, v),
             low => not_implemented(kernel, low),
         }
     }
@@ -98,6 +97,10 @@ impl Matrices {
     fn transposed(&self, b: &Builder) -> Result<Matrices> {
         Ok(Matrices { v: transposed(b, self.v)?, lead: self.lead.clone(), n: self.m, m: self.n })
     }
+
+    fn adjoint(&self, b: &Builder) -> Result<Matrices> {
+        Ok(Matrices { v: adjoint(b, self.v)?, ..self.transposed(b)? })
+    }
 }
 
 fn transposed(b: &Builder, v: ValueId) -> Result<ValueId> {
@@ -119,6 +122,11 @@ fn adjoint(b: &Builder, v: ValueId) -> Result<ValueId> {
 /// The real part.
 fn real(b: &Builder, v: ValueId) -> Result<ValueId> {
     if b.dtype(v).is_complex() { b.unary(Unary::Real, v) } else { Ok(v) }
+}
+
+/// Where `mask` holds the real part, in the type that `v` has.
+fn made_real(b: &Builder, v: ValueId, mask: ValueId) -> Result<ValueId> {
+    if b.dtype(v).is_complex() { b.select(mask, in_type_of(b, real(b, v)?, v)?, v) } else { Ok(v) }
 }
 
 /// `|v|^2`, which is real.

@@ -39,6 +39,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f32[4,4]{1}"),
             ok("f32[3,3]{0}"),
             ok("f32[2,2]{1e30,2e30,2e30,-3e30}"),
+            ok("c64[3,3]"),
+            ok("c128[2,3,3], 'U'"),
             ok("f32[1,1]"),
             ok("f32[2,0,0]"),
             err("f32[2,2], 'x'", "Expected UPLO argument to be 'L' or 'U', but got x"),
@@ -56,6 +58,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,2]{4,9,1,3}"),
             // Eigenvalues below 0 are taken for 0.
             ok(matrix!("f64")),
+            ok("c128[3,3]{4,1j,2,-1j,5,3,2,3,6}"),
             ok("f32[0,0]"),
             err("f16[2,2]", "linalg.matrix_sqrth: Low precision dtypes not supported. Got Half"),
             err("f32[2,3]", "linalg.matrix_sqrth: A must be batches of square matrices, but they are 2 by 3 matrices"),
@@ -70,10 +73,8 @@ fn mirrored(b: &Builder, v: ValueId, upper: bool) -> Result<ValueId> {
     let (rows, columns) = (b.iota(DType::I32, &shape, 1)?, b.iota(DType::I32, &shape, 2)?);
     let comparison = if upper { Comparison::Gt } else { Comparison::Lt };
     let other = b.compare(comparison, rows, columns)?;
-    let full = b.select(other, adjoint(b, v)?, v)?;
     // The diagonal counts as real.
-    let straight = b.convert(real(b, v)?, b.dtype(v))?;
-    b.select(on_diagonal(b, &shape)?, straight, full)
+    made_real(b, b.select(other, adjoint(b, v)?, v)?, on_diagonal(b, &shape)?)
 }
 
 /// Those of the Hermitian matrices with the lower triangles of these.

@@ -17,6 +17,7 @@ pub(super) const OPS: &[OpDef] = &[OpDef::new(
         // One that needs many squarings beside one that needs none.
         ok("f64[2,2,2]{-100,50,30,-80,0.125,0.5,0.25,0.125}"),
         ok("f32[2,2]{100}"),
+        ok("c128[3,3]"),
         ok("f32[1,1]{inf}"),
         ok("f32[2,2]{1,inf,2,nan}"),
         ok("f32[2,0,0]"),

@@ -28,6 +28,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,2,2]{1,0,0,0.25,5,0,0,1}, rtol=f64[3,1]{0.1,0.22,0.5}"),
             ok("f64[2,2]{1,0,0,0.25}, atol=f64[]{0.5}"),
             ok("f64[2,2]{1,0,0,0.25}, atol=f64[]{0.5}, rtol=f32[2]{0.125,0.75}"),
+            ok("c128[3,2]"),
+            ok("c128[3,3], hermitian=true"),
             ok("f32[2,0,3]"),
             err("f32[3]", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
             err("f16[3,3]", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
@@ -53,6 +55,9 @@ pub(super) const OPS: &[OpDef] = &[
             ok(concat!(matrix!("[4,3]"), ", f64[4,2], driver='gelsd'")),
             ok("f64[4,3]{1,2,3}, f64[4,2], driver='gelss'"),
             ok("f64[2,3,0], f64[2,3,2], driver='gelsd'"),
+            ok("c128[4,3], c128[4,2]"),
+            ok("c128[3,4], c128[3,2], driver='gels'"),
+            ok("c128[4,3], c128[4], driver='gelsd'"),
             ok("f32[0,3], f32[0,2]"),
             err("f32[3], f32[3]", "torch.linalg.lstsq: input must have at least 2 dimensions."),
             err("f32[3,3], f32[4,2]", "torch.linalg.lstsq: input.size(-2) should match other.size(-2)"),
@@ -223,8 +228,7 @@ impl System {
             let r = b.slice_dim(packed, 1, 0, m, 1)?;
             return Ok([solve_triangular(b, r, own, Side { upper: true, unit: false })?, rest]);
         }
-        let wide = Matrices { v: adjoint(b, self.a.v)?, lead: self.a.lead.clone(), n: m, m: n };
-        let [packed, tau] = reflections(b, &wide)?;
+        let [packed, tau] = reflections(b, &self.a.adjoint(b)?)?;
         let [packed, tau] = [self.full(b, packed)?, self.full(b, tau)?];
         let l = adjoint(b, b.slice_dim(packed, 1, 0, n, 1)?)?;
         let own = solve_triangular(b, l, y, Side { upper: false, unit: false })?;

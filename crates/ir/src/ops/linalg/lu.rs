@@ -29,6 +29,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,3]{1,5,3,4,1,2}"),
             ok("f32[3,3]{0}"),
             ok("f32[0,3,3]"),
+            ok("c64[3,3]"),
+            ok("c128[2,3,4]"),
             err("f32[3,3], pivot=false", "linalg.lu_factor: LU without pivoting is not implemented on the CPU"),
             err("i64[3,3]", "Expected a floating point or complex tensor as input. Got Long"),
         ],
@@ -71,6 +73,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,2,2]{1,5,3,4,1,2,2}"),
             ok("f64[3,3]:[1,3]{1,5,3,4,1,2,2,3,6}"),
             ok("f32[0,0]"),
+            ok("c128[3,3]"),
             err("f32[2,3]", "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"),
         ],
     )
@@ -85,7 +88,7 @@ pub(super) const OPS: &[OpDef] = &[
             let (sign, log) = (b.multiply(signs, f.parity(b)?)?, b.reduce(logs, Reducer::Add, &[1])?);
             many([a.unbatched(b, sign)?, a.unbatched(b, log)?, a.unbatched(b, f.lu)?, a.unbatched(b, f.pivots)?])
         },
-        &[ok(matrix!("f32")), ok("f64[2,2,2]{1,5,3,4,1,2,2}"), ok("f32[3,3]{0}"), ok("f32[2,0,0]")],
+        &[ok(matrix!("f32")), ok("f64[2,2,2]{1,5,3,4,1,2,2}"), ok("f32[3,3]{0}"), ok("f32[2,0,0]"), ok("c128[2,3,3]")],
     )
     .variants(&["_linalg_slogdet.sign"]),
     OpDef::new(
@@ -100,6 +103,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok(matrix!("f32")),
             ok("f64[2,2,2]{1,5,3,4,1,2,2}"),
             ok("f32[0,0]"),
+            ok("c128[2,3,3]"),
             err("f32[2,3]", "linalg.inv: A must be batches of square matrices, but they are 2 by 3 matrices"),
             err("f32[3]", "linalg.inv: The input tensor A must have at least 2 dimensions."),
         ],
@@ -115,6 +119,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,2,2]{1,5,3,4,1,2,2}, f64[2,2]"),
             ok("f64[2,1,2,2]{1,5,3,4,1,2,2}, f64[3,2,1]"),
             ok("f64[3,3]:[1,3]{1,5,3,4,1,2,2,3,6}, f64[3,2]"),
+            ok("c128[3,3], c128[3,2]"),
+            ok("c128[3,3], c128[2,3], left=false"),
             err("f32[3,3], f32[2,3]", "linalg.solve: Incompatible shapes of A and B for the equation AX = B (3x3 and 2x3)"),
         ],
     )
@@ -127,6 +133,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f32[3,3]{4,1,2,0.25,5,3,0.5,0.25,6}, i32[3]{2,3,3}, f32[3,2], adjoint=true"),
             ok("f64[2,3,3]{4,1,2,0.25,5,3,0.5,0.25,6}, i32[2,3]{3,3,3,1,3,3}, f64[2,3], left=false"),
             ok("f64[3,3]{4,1,2,0.25,5,3,0.5,0.25,6}, i32[3]{2,3,3}, f64[2,2,3], left=false, adjoint=true"),
+            ok("c128[3,3], i32[3]{2,3,3}, c128[2,3], left=false, adjoint=true"),
+            ok("c128[3,3], i32[3]{2,3,3}, c128[3,2], adjoint=true"),
         ],
     )
     .variants(&["linalg_lu_solve.out"]),
@@ -206,7 +214,7 @@ impl Factors {
         Ok([l, u])
     }
 
-    /// The X in `A X = y`, or in `A^T X = y`, for `y` of `[batch, n, k]`.
+    /// The X in `A X = y`, or in `A^H X = y`, for `y` of `[batch, n, k]`.
     fn solve(&self, b: &Builder, y: ValueId, adjoint: bool) -> Result<ValueId> {
         let shape = b.shape(y);
         if shape.contains(&0) {
@@ -218,7 +226,7 @@ impl Factors {
             let permuted = take_along(b, y, 1, order)?;
             return solve_triangular(b, self.lu, solve_triangular(b, self.lu, permuted, lower)?, upper);
         }
-        let turned = transposed(b, self.lu)?;
+        let turned = super::adjoint(b, self.lu)?;
         let half = solve_triangular(b, turned, y, Side { upper: false, unit: false })?;
         let permuted = solve_triangular(b, turned, half, Side { upper: true, unit: true })?;
         put_along(b, zeros_like(b, y)?, 1, order, permuted, Combiner::Set)
@@ -230,13 +238,22 @@ fn index_at(b: &Builder, v: ValueId, k: ValueId) -> Result<ValueId> {
     index_is(b, &b.shape(v), 1, Comparison::Eq, k)
 }
 
+/// What pivots are chosen by: for complex numbers LAPACK takes the sum of their parts' sizes.
+fn pivot_size(b: &Builder, v: ValueId) -> Result<ValueId> {
+    match b.dtype(v).is_complex() {
+        true => formula(b, [v], |[z]| z.real().abs() + z.imag().abs()),
+        false => b.unary(Unary::Abs, v),
+    }
+}
+
 /// One step: the largest element on or below the diagonal comes to it, and goes out of the rows below.
 fn eliminate(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>> {
     let (a, pivots, info) = (carried[0], carried[1], carried[2]);
     let shape = b.shape(a);
     let left = column(b, a, k)?;
     let below = index_is(b, &b.shape(left), 1, Comparison::Ge, k)?;
-    let size = b.select(below, b.unary(Unary::Abs, left)?, b.full_like(left, Number::Float(-1.0))?)?;
+    let size = pivot_size(b, left)?;
+    let size = b.select(below, size, b.full_like(size, Number::Float(-1.0))?)?;
     let (_, pivot) = b.reduce_arg(size, b.iota(DType::I32, &b.shape(size), 1)?, Reducer::ArgMax, &[1])?;
     let (own, found) = (row(b, a, k)?, row(b, a, pivot)?);
     let is_own = index_is(b, &shape, 1, Comparison::Eq, k)?;
@@ -264,11 +281,12 @@ fn eliminate(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId
     Ok(vec![next, pivots, b.select(and(b, nothing, first)?, step, info)?])
 }
 
-/// The square matrices `A` and their factors. For a determinant, PyTorch factors the transpose of a matrix whose rows lie
-/// together.
+/// The square matrices `A` and their factors. For a determinant, PyTorch factors the transpose of a real matrix whose rows
+/// lie together.
 fn factored(c: &Call<'_>, b: &Builder, op: &str) -> Result<(Matrices, Factors)> {
     let a = Matrices::square(b, c.tensor(b, "A")?, op, "lu_factor_cpu")?;
-    let a = if is_contiguous(&c.layout("A")?) { a.transposed(b)? } else { a };
+    let turns = is_contiguous(&c.layout("A")?) && !b.dtype(a.v).is_complex();
+    let a = if turns { a.transposed(b)? } else { a };
     let f = Factors::new(b, &a)?;
     Ok((a, f))
 }
@@ -299,20 +317,20 @@ fn solve(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     many([x, packed[0], packed[1], own.unbatched(b, f.info)?])
 }
 
-/// The X in `A X = y` or `X A = y`, or with the transpose of A, from its factors `[..., n, n]` and pivots `[..., n]`.
+/// The X in `A X = y` or `X A = y`, or with the adjoint of A, from its factors `[..., n, n]` and pivots `[..., n]`.
 fn solved(b: &Builder, [lu, pivots]: [ValueId; 2], y: ValueId, left: bool, adjoint: bool) -> Result<ValueId> {
     let [full, y] = common_batch(b, lu, y)?;
     let mut lead = b.shape(full);
     lead.pop();
     let pivots = broadcast_to(b, pivots, &lead)?;
     let (full, y) = (Matrices::new(b, full)?, Matrices::new(b, y)?);
-    let y = if left { y } else { y.transposed(b)? };
+    let y = if left { y } else { y.adjoint(b)? };
     let n = full.n;
     let info = b.full(Number::Int(0), DType::I32, &[full.batch()])?;
     let f = Factors { lu: full.v, pivots: b.reshape(pivots, &[full.batch(), n])?, info };
-    // `X A = y` is `A^T X^T = y^T`.
+    // `X A = y` is `A^H X^H = y^H`.
     let x = f.solve(b, y.v, adjoint == left)?;
-    y.unbatched(b, if left { x } else { transposed(b, x)? })
+    y.unbatched(b, if left { x } else { super::adjoint(b, x)? })
 }
 
 fn check_pivots(b: &Builder, op: &str, pivots: ValueId) -> Result<()> {

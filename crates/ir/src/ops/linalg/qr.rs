@@ -18,6 +18,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),
             ok("f64[2,3]{1,5,3,4,1,2}"),
             ok("f32[3,2]{0}"),
+            ok("c64[3,3]"),
+            ok("c128[2,3]"),
             err("f32[3]", "torch.geqrf: input must have at least 2 dimensions."),
         ],
     )
@@ -43,6 +45,7 @@ pub(super) const OPS: &[OpDef] = &[
         &[
             ok("f32[3,2]{1,5,3,4,1,2}, f32[2]{0.5,1.5}"),
             ok("f64[2,3,3]{1,5,3,4,1,2}, f64[2,2]{0.5,1.5,0,1}"),
+            ok("c128[3,2], c128[2]"),
             err("f32[2,3], f32[2]", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
         ],
     )
@@ -56,6 +59,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[4,2], f64[2], f64[3,4], false"),
             ok("f64[4,4], f64[4], f64[3,4], false, true"),
             ok("f32[4,0], f32[0], f32[4,2]"),
+            ok("c128[4,3], c128[3], c128[4,2], true, true"),
+            ok("c128[4,3], c128[3], c128[2,4], false"),
             err("f32[4,3], f32[3], f32[5,2]", "torch.ormqr: other.shape[-2] must be equal to input.shape[-2]"),
             err("f32[4,3], f32[2], f32[4,2]", "tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1])"),
             err("f32[3], f32[2], f32[3,4]", "torch.ormqr: input must have at least 2 dimensions."),
@@ -70,6 +75,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),
             ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}, 'complete'"),
             ok("f64[2,3]{1,5,3,4,1,2}"),
+            ok("c128[2,4,3], 'complete'"),
             ok("f64[4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}, 'r'"),
             err(
                 "f32[2,3], 'x'",

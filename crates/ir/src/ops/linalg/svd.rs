@@ -28,6 +28,9 @@ pub(super) const OPS: &[OpDef] = &[
         ok("f32[2,2]{1e30,2e30,-3e30,1e30}"),
         ok("f64[2,2]{1e-200,2e-200,-3e-200,1e-200}"),
         ok("f32[1,4]"),
+        ok("c64[3,3]"),
+        ok("c128[2,3,2], true"),
+        ok("c128[2,3], true"),
         ok("f32[2,0,3], true"),
         ok("f32[3,0], true"),
         ok("f32[0,3], false, false"),
@@ -44,6 +47,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok(matrix!("f32")),
             ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),
             ok("f64[3,3]{0}"),
+            ok("c128[3,2]"),
             ok("f32[0,3,3]"),
             ok("f32[2,3,0]"),
             err("f32[3,4]", "linalg.polar: input must have at least as many rows as columns, but got 3 by 4 matrices"),
@@ -101,8 +105,7 @@ pub(super) fn singular(b: &Builder, a: &Matrices, full: bool) -> Result<[ValueId
     if a.n >= a.m {
         return tall(b, a, full);
     }
-    let turned = Matrices { v: adjoint(b, a.v)?, lead: a.lead.clone(), n: a.m, m: a.n };
-    let [u, s, vh] = tall(b, &turned, full)?;
+    let [u, s, vh] = tall(b, &a.adjoint(b)?, full)?;
     Ok([adjoint(b, vh)?, s, adjoint(b, u)?])
 }
 

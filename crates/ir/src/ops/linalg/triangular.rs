@@ -23,10 +23,10 @@ pub(super) const OPS: &[OpDef] = &[
         |c, b| {
             let a = Matrices::square(b, c.tensor(b, "self")?, "linalg.cholesky", "cholesky_cpu")?;
             let upper = c.flag("upper")?;
-            let own = if upper { transposed(b, a.v)? } else { a.v };
+            let own = if upper { adjoint(b, a.v)? } else { a.v };
             let info = b.full(Number::Int(0), DType::I32, &[a.batch()])?;
             let done = repeat(b, a.n, &[triangle(b, own, false)?, info], root)?;
-            let factor = if upper { transposed(b, done[0])? } else { done[0] };
+            let factor = if upper { adjoint(b, done[0])? } else { done[0] };
             many([a.unbatched(b, factor)?, a.unbatched(b, done[1])?])
         },
         &[
@@ -34,6 +34,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok(concat!(matrix!("f64"), ", upper=true")),
             ok("f64[2,2,2]{4,1,1,5,9,2,2,3}"),
             ok("f32[0,0]"),
+            ok("c128[2,2]{4,9,1j,5}"),
+            ok("c64[3,3]{4,1j,2,9,5,3,9,9,6}, upper=true"),
             err("f32[2,3]", "linalg.cholesky: A must be batches of square matrices, but they are 2 by 3 matrices"),
             err("f32[3]", "linalg.cholesky: The input tensor A must have at least 2 dimensions."),
             err("i64[2,2]", "linalg.cholesky: Expected a floating point or complex tensor as input. Got Long"),
@@ -54,6 +56,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok(concat!(factor!("f64"), ", f64[2,3], upper=true, left=false")),
             ok("f64[2,1,2,2]{2,7,7,5}, f64[3,2,4], upper=false, unitriangular=true"),
             ok("f32[0,0], f32[0,2], upper=true"),
+            ok("c128[2,2]{2,7,7j,5}, c128[3,2], upper=true, left=false"),
             err("f32[3,3], f32[2,3], upper=true", "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x3)"),
             err("f32[3,3], f32[3], upper=true", "The input tensor B must have at least 2 dimensions."),
         ],
@@ -79,6 +82,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok(concat!("f32[3,2], ", factor!("f32"))),
             ok(concat!("f64[3,2], ", factor!("f64"), ", false, true, true")),
             ok("f64[3,2,4], f64[2,2]{2,7,7,5}, false"),
+            ok("c128[2,3], c128[2,2]{2,7,7j,5}, false, true"),
         ],
     )
     .variants(&["triangular_solve.X"]),
@@ -96,6 +100,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok(concat!("f32[3,2], ", factor!("f32"))),
             ok(concat!("f64[3,2], ", factor!("f64"), ", true")),
             ok("f64[3,2,4], f64[2,2]{2,7,7,5}"),
+            ok("c128[2,3], c128[2,2]{2,7,7j,5}"),
+            ok("c128[2,3], c128[2,2]{2,7j,7,5}, true"),
             err("f32[3], f32[3,3]", "b should have at least 2 dimensions, but has 1 dimensions instead"),
         ],
     )
@@ -114,7 +120,7 @@ pub(super) const OPS: &[OpDef] = &[
             let own = a.unbatched(b, identity(b, b.dtype(v), &a.shape())?)?;
             one(with_factor(b, v, own, c.flag("upper")?)?)
         },
-        &[ok(factor!("f32")), ok(concat!(factor!("f64"), ", true")), ok("f32[0,0]")],
+        &[ok(factor!("f32")), ok(concat!(factor!("f64"), ", true")), ok("f32[0,0]"), ok("c128[2,2]{2,7,7j,5}")],
     )
     .variants(&["cholesky_inverse.out"]),
 ];
@@ -160,12 +166,13 @@ fn root(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>> {
     let shape = b.shape(a);
     let left = column(b, a, k)?;
     let here = index_is(b, &b.shape(left), 1, Comparison::Eq, k)?;
-    let head = picked(b, left, here, 1)?;
-    let divisor = b.unary(Unary::Sqrt, head)?;
+    let head = real(b, picked(b, left, here, 1)?)?;
+    let divisor = in_type_of(b, b.unary(Unary::Sqrt, head)?, left)?;
+    let left = made_real(b, left, here)?;
     let scaled = b.divide(left, b.broadcast_in_dim(divisor, &b.shape(left), &[0])?)?;
     let (is_column, right) = (index_is(b, &shape, 2, Comparison::Eq, k)?, index_is(b, &shape, 2, Comparison::Gt, k)?);
     let is_below = b.compare(Comparison::Ge, b.iota(DType::I32, &shape, 1)?, b.iota(DType::I32, &shape, 2)?)?;
-    let reduced = b.subtract(a, b.multiply(down(b, scaled, &shape)?, across(b, scaled, &shape)?)?)?;
+    let reduced = b.subtract(a, b.multiply(down(b, scaled, &shape)?, across(b, conjugate(b, scaled)?, &shape)?)?)?;
     let next = b.select(and(b, is_column, is_below)?, down(b, scaled, &shape)?, a)?;
     let next = b.select(and(b, right, is_below)?, reduced, next)?;
     let positive = b.compare(Comparison::Gt, head, zeros_like(b, head)?)?;
@@ -207,9 +214,9 @@ fn system(b: &Builder, op: &str, a: ValueId, y: ValueId, side: Side, left: bool)
 fn with_factor(b: &Builder, factor: ValueId, y: ValueId, upper: bool) -> Result<ValueId> {
     let op = "cholesky_solve";
     let m = Matrices::square(b, factor, op, "cholesky_solve_cpu")?;
-    let lower = if upper { m.unbatched(b, transposed(b, m.v)?)? } else { factor };
+    let lower = if upper { m.unbatched(b, adjoint(b, m.v)?)? } else { factor };
     let own = Matrices::new(b, lower)?;
     let half = system(b, op, lower, y, Side { upper: false, unit: false }, true)?;
-    let turned = own.unbatched(b, transposed(b, own.v)?)?;
+    let turned = own.unbatched(b, adjoint(b, own.v)?)?;
     system(b, op, turned, half, Side { upper: true, unit: false }, true)
 }
