@@ -108,3 +108,22 @@ def test_threads_share_one_compiled_function():
     for thread in threads:
         thread.join()
     assert done == [True] * 4
+
+
+def test_a_thread_reads_what_a_compiled_call_of_another_replaces():
+    value, factor = torch.ones(256, device="tpu"), torch.ones(256, device="tpu")
+    step = torch.compile(lambda: value.mul_(factor), backend="torchtpu")
+    step()
+    over, seen = threading.Event(), set()
+
+    def read() -> None:
+        while not over.is_set():
+            seen.add(float((value + 1).min()))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(2000):
+        step()
+    over.set()
+    reader.join()
+    assert seen == {2.0}

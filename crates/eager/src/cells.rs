@@ -111,6 +111,10 @@ impl Held {
         ledger.values.add(1);
         Arc::new(Held { buffer: OnceLock::new(), bytes, ledger: ledger.clone() })
     }
+    /// How many bytes it is counted with.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
     /// Keeps the promise, or says why not. Only the first time counts.
     pub(crate) fn fill(&self, buffer: Result<Buffer>) {
         let _ = self.buffer.set(buffer);

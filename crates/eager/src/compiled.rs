@@ -11,6 +11,7 @@ use ir::eager::CellType;
 use ir::{Number, Shape, TensorType};
 use runtime::Buffer;
 use std::borrow::Borrow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// An argument of a compiled program.
@@ -66,6 +67,8 @@ struct Loan {
     ty: CellType,
     /// Whether the tensor is all of its storage.
     whole: bool,
+    /// What its storage holds in place of a value that the program takes over.
+    promise: OnceCell<Arc<Held>>,
 }
 
 /// What the executable borrows.
@@ -77,6 +80,15 @@ impl Borrow<Buffer> for Lent {
             Ok(buffer) => buffer,
             Err(_) => unreachable!("what is lent was seen to be there"),
         }
+    }
+}
+
+impl Loan {
+    /// After a failure: the storage gets its value back, unless the plugin has eaten it.
+    fn give_back(self, error: &Error) {
+        let Some(promise) = self.promise.into_inner() else { return };
+        let before = Arc::into_inner(self.held).and_then(Held::into_buffer).filter(|buffer| !buffer.is_gone());
+        promise.fill(before.ok_or_else(|| error.clone()));
     }
 }
 
@@ -95,15 +107,26 @@ impl Core {
         }
         self.drain();
         loans.iter().flatten().try_for_each(|loan| loan.held.buffer().map(drop))?;
-        let mut release = |argument: usize| loans[argument].as_ref().is_some_and(|loan| self.release(loan));
+        // From the first promise until all are kept no other call is started: it could be one that reads them.
+        let mut turn = None;
+        let mut release = |argument: usize| {
+            turn.get_or_insert_with(|| self.queue.stop());
+            loans[argument].as_ref().is_some_and(|loan| self.release(device, loan))
+        };
         let mut seed = || Ok(self.seed(device, 0));
         let launched = runner.launch(device, &placed, &mut release, &mut seed);
         let origin = Origin { op: PROGRAM, location };
         match launched {
-            Ok(launched) => self.collect(launched, device, &placed, &loans, origin),
+            Ok(mut launched) => {
+                self.keep_promises(&mut launched.mutations, &loans, origin);
+                drop(turn);
+                self.collect(launched, device, &placed, &loans, origin)
+            }
             Err(error) => {
-                loans.iter().flatten().for_each(|loan| self.restore(loan));
-                Err(self.explain(&self.lock(), error.into(), origin))
+                let error = self.explain(&self.lock(), error.into(), origin);
+                drop(placed);
+                loans.into_iter().flatten().for_each(|loan| loan.give_back(&error));
+                Err(error)
             }
         }
     }
@@ -126,7 +149,13 @@ impl Core {
     fn borrow(&self, device: usize, address: usize, mut ty: CellType) -> Result<Loan> {
         if ty.layout.sizes.contains(&0) {
             let tensor = TensorType { dtype: ty.dtype, shape: ty.layout.sizes.clone() };
-            return Ok(Loan { cell: 0, held: self.send_bytes(device, &[], &tensor)?, ty, whole: false });
+            return Ok(Loan {
+                cell: 0,
+                held: self.send_bytes(device, &[], &tensor)?,
+                ty,
+                whole: false,
+                promise: OnceCell::new(),
+            });
         }
         let cell = {
             let state = self.lock();
@@ -141,35 +170,42 @@ impl Core {
             if let Some(held) = cell.value.clone()
                 && state.cells.ty(cell.ty).is_some_and(|t| same(t))
             {
-                return Ok(Loan { cell: id, held, ty, whole: true });
+                return Ok(Loan { cell: id, held, ty, whole: true, promise: OnceCell::new() });
             }
             id
         };
         let copy = self.run_op(ir::ops::CLONE, device, &[cell], &[Some((0, &ty)), None])?;
         let Some(Some(made)) = copy.into_iter().next() else { return Err(Error::internal("a copy without a result")) };
         let held = self.lock().cells.remove(made.cell).ok_or_else(|| Error::internal("a copy without a value"))?;
-        Ok(Loan { cell, held, ty, whole: false })
+        Ok(Loan { cell, held, ty, whole: false, promise: OnceCell::new() })
     }
 
-    /// Lets the storage go of the value, if it is about to be taken over. Whether nobody else holds it.
-    fn release(&self, loan: &Loan) -> bool {
-        if loan.whole
-            && let Ok(cell) = self.lock().cells.get_mut(loan.cell)
-        {
-            cell.value = None;
-        }
-        Arc::strong_count(&loan.held) == 2 // the loan's and the executable's
-    }
-
-    /// After a failure: the storage gets its value back, unless the plugin has eaten it.
-    fn restore(&self, loan: &Loan) {
+    /// Whether the program may take the value over: nobody else holds it. Its storage is then promised the next.
+    fn release(&self, device: usize, loan: &Loan) -> bool {
         let mut state = self.lock();
-        if let Ok(cell) = state.cells.get_mut(loan.cell)
-            && loan.whole
-            && cell.value.is_none()
-            && loan.held.buffer().is_ok_and(|buffer| !buffer.is_gone())
-        {
-            cell.value = Some(loan.held.clone());
+        let Ok(cell) = state.cells.get_mut(loan.cell) else { return false };
+        // Held by the storage, by the loan and by the arguments.
+        let alone =
+            cell.value.as_ref().is_some_and(|v| Arc::ptr_eq(v, &loan.held)) && Arc::strong_count(&loan.held) == 3;
+        if !(loan.whole && alone) {
+            return false;
+        }
+        let promise = Held::promised(loan.held.bytes(), self.ledger(device));
+        cell.value = Some(loan.promise.get_or_init(|| promise).clone());
+        true
+    }
+
+    /// Takes those next values out of `mutations` that were promised.
+    fn keep_promises(&self, mutations: &mut Vec<(usize, Buffer)>, loans: &[Option<Loan>], origin: Origin) {
+        let promised = |argument: usize| loans[argument].as_ref().is_some_and(|loan| loan.promise.get().is_some());
+        for (argument, buffer) in mutations.extract_if(.., |(argument, _)| promised(*argument)) {
+            let Some(loan) = &loans[argument] else { continue };
+            if let Some(promise) = loan.promise.get() {
+                promise.fill(Ok(buffer));
+            }
+            if let Ok(cell) = self.lock().cells.get_mut(loan.cell) {
+                cell.origin = origin;
+            }
         }
     }
 

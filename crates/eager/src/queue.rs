@@ -41,6 +41,11 @@ struct Turn {
     tasks: VecDeque<Task>,
 }
 
+/// While it lives, calls stay in line.
+pub(crate) struct Stopped<'a> {
+    _turn: MutexGuard<'a, Turn>,
+}
+
 /// What the thread watches.
 #[derive(Default)]
 struct Signal {
@@ -125,6 +130,11 @@ impl Queue {
             }
         }
         Some(lock(&self.turn))
+    }
+
+    /// Lets no call be started while the result lives. To be called without locks, and to be dropped before anything drains.
+    pub(crate) fn stop(&self) -> Stopped<'_> {
+        Stopped { _turn: lock(&self.turn) }
     }
 
     /// Whether the caller is to start what is in line itself; else the thread does.
