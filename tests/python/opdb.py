@@ -1,4 +1,6 @@
-"""PyTorch's own database of ops and samples (`op_db`), each pair of op and dtype on the device and on the CPU.
+"""PyTorch's own database of ops and samples (`op_db`), each pair of op and dtype as we run it and on the CPU.
+
+We run it on two faces: eagerly on device "tpu", and through `torch.compile` on the CPU's tensors.
 
 A pair is right if all its samples give the same results and gradients, by the tolerances of PyTorch's own suite, in the
 same types and on the device. What is compared less, or not at all, and why, is listed in `device_exclusions`.
@@ -7,6 +9,7 @@ same types and on the device. What is compared less, or not at all, and why, is 
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,7 +26,7 @@ from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 # Samples of a pair that are run, spread evenly over those there are: most of them differ in shapes only.
-MOST_SAMPLES = 5
+MOST_SAMPLES = int(os.environ.get("TORCHTPU_SAMPLES_PER_PAIR", "10"))
 # What PyTorch's suite allows between a device and the CPU (`TestCommon.test_compare_cpu`), at least.
 SUITE = {torch.float32: (1e-3, 1e-3), torch.bfloat16: (1.6e-2, 1e-3)}
 # How much further from the result in the next wider type than the CPU's own result ours may be.
@@ -37,10 +40,11 @@ class Disagreement(AssertionError):
 
 @dataclass(frozen=True)
 class Pair:
-    """An op of the database and the element type of its samples."""
+    """An op of the database and the element type of its samples, and the face that runs it."""
 
     op: OpInfo
     dtype: torch.dtype
+    compiled: bool = False
 
     @property
     def name(self) -> str:
@@ -58,12 +62,16 @@ class Pair:
             Disagreement: what comes out differs.
             Exception: what the device refuses.
         """
-        each_sample(self, lambda sample: check_sample(self, sample))
+        if self.compiled:
+            with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+                each_sample(self, lambda sample: check_sample(self, sample, compiled, "cpu"))
+        else:
+            each_sample(self, lambda sample: check_sample(self, sample))
 
 
-def pairs() -> list[Pair]:
+def pairs(compiled: bool = False) -> list[Pair]:
     """Every op of the database with each dtype it has on the CPU, but for what is excluded, in a fixed mixed order."""
-    all_pairs = (Pair(op, d) for op in op_db for d in DTYPES if d in op.supported_dtypes("cpu"))
+    all_pairs = (Pair(op, d, compiled) for op in op_db for d in DTYPES if d in op.supported_dtypes("cpu"))
     return sorted((p for p in all_pairs if p.op.full_name not in EXCLUDED), key=lambda p: (p.order, p.name))
 
 
@@ -126,10 +134,17 @@ def call(op: Callable[..., Any], first: Any, args: tuple[Any, ...], kwargs: dict
     return op(first, *args, **kwargs)
 
 
-def check_sample(pair: Pair, sample: SampleInput, act: Act = call) -> None:
-    wanted = run(pair, sample, to_cpu, "cpu", act)
-    got = run(pair, sample, to_tpu, "tpu", act)
-    if pair.op.full_name in UNDETERMINED or (pair.op.full_name in TIED and act is not call):
+def compiled(op: Callable[..., Any], first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As `call` does it, through `torch.compile`."""
+    torch._dynamo.reset()
+    return torch.compile(lambda f, a, k: op(f, *a, **k), backend="torchtpu", fullgraph=True)(first, args, kwargs)
+
+
+def check_sample(pair: Pair, sample: SampleInput, act: Act = call, device: str = "tpu") -> None:
+    """Compares what `act` does on `device` with what it does on the CPU, where `compiled` is compared with `call`."""
+    wanted = run(pair, sample, to_cpu, "cpu", call if act is compiled else act)
+    got = run(pair, sample, to_tpu if device == "tpu" else to_cpu, device, act)
+    if pair.op.full_name in UNDETERMINED or (pair.op.full_name in TIED and act not in (call, compiled)):
         wanted, got = types_of(wanted), types_of(got)
     elif pair.op.full_name in TIED:
         wanted, got = without_ties(pair, sample, wanted, got)
@@ -141,7 +156,8 @@ def check_sample(pair: Pair, sample: SampleInput, act: Act = call) -> None:
         if wider is None or wider not in pair.op.supported_dtypes("cpu"):
             return None
         if not truth:
-            truth.append(run(pair, sample, lambda t: widened(to_cpu(t), pair.dtype, wider), "cpu", act))
+            own = call if act is compiled else act
+            truth.append(run(pair, sample, lambda t: widened(to_cpu(t), pair.dtype, wider), "cpu", own))
         return truth[0]
 
     compare("result", pair, got.outputs, wanted.outputs, lambda: (r := true()) and r.outputs)

@@ -1,6 +1,6 @@
 """Runs one of PyTorch's databases on the device and the CPU, case by case, in a process that may die.
 
-    python tests/python/sweep_device.py ops | suites | behaviours LOG [--only WORD] [--again]
+    python tests/python/sweep_device.py ops | compiled | suites | behaviours LOG [--only WORD] [--again]
 
 Each case's verdict is a line of LOG (JSON). A sweep that was stopped goes on where it was: cases that LOG has are left
 out, but with --again those that were not right. TORCHTPU_SHARD=i/n takes every n-th case. It fails if too few of the
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 # The share of the cases that has to be right.
-WANTED = {"ops": 0.98, "suites": 0.97, "behaviours": 0.97}
+WANTED = {"ops": 0.98, "compiled": 0.97, "suites": 0.97, "behaviours": 0.97}
 # Cases that one process runs: its executables are never let go of.
 MOST_CASES = 150
 SECONDS_PER_CASE = 120
@@ -63,6 +63,10 @@ def cases(suite: str) -> list[Any]:
             import opdb
 
             return opdb.pairs()
+        case "compiled":
+            import opdb
+
+            return opdb.pairs(compiled=True)
         case "suites":
             import suites
 
