@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 2
+#define TORCHTPU_ABI 3
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -100,7 +100,8 @@ typedef struct {
   TpuCell (*cell_new)(int32_t device, uint64_t nbytes, void** address);
   void (*cell_drop)(TpuCell);
   void* (*cell_resize)(TpuCell, uint64_t nbytes); // a new address; the contents stay
-  TpuCell (*cell_at)(const void* address);
+  TpuCell (*cell_at)(const void* address); // whose storage begins there
+  int32_t (*cell_device)(TpuCell); // -1: there is no such storage
   uint32_t (*op_count)(void);
   const char* (*op_name)(uint32_t op);
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);

@@ -363,8 +363,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return at::make_generator<GeneratorImpl>(index < 0 ? current : index);
   }
   at::Device getDeviceFromPtr(void* data) const override {
-    TORCH_CHECK(core().cell_at(data) != 0, "the address is not where the storage of a \"tpu\" tensor begins");
-    return {kTpu, current};
+    const auto device = core().cell_device(core().cell_at(data));
+    TORCH_CHECK(device >= 0, "the address is not where the storage of a \"tpu\" tensor begins");
+    return {kTpu, static_cast<c10::DeviceIndex>(device)};
   }
   c10::Allocator* getPinnedMemoryAllocator() const override {
     TORCH_CHECK_NOT_IMPLEMENTED(

@@ -90,6 +90,8 @@ def test_other_libraries_get_copies_on_the_host() -> None:
     with pytest.raises(ValueError, match="without copying"):
         x.__dlpack__(dl_device=(1, 0), copy=False)
     assert torch.from_dlpack(x.cpu()).tolist() == x.tolist()
+    elsewhere = torch.ones(2, device="tpu:1")
+    assert torch.from_dlpack(torch.utils.dlpack.to_dlpack(elsewhere)).device == elsewhere.device
     with pytest.raises(RuntimeError, match="does not belong to the device"):
         torch.from_dlpack(torch.utils.dlpack.to_dlpack(x[2:])).tolist()
 

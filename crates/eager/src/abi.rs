@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -132,6 +132,7 @@ pub struct Table {
     cell_drop: extern "C" fn(u64),
     cell_resize: extern "C" fn(u64, u64) -> *mut c_void,
     cell_at: extern "C" fn(*const c_void) -> u64,
+    cell_device: extern "C" fn(u64) -> i32,
     op_count: extern "C" fn() -> u32,
     op_name: extern "C" fn(u32) -> *const c_char,
     op_bind: extern "C" fn(u32, *const *const c_char, u64) -> i32,
@@ -157,6 +158,7 @@ pub static TABLE: Table = Table {
     cell_drop,
     cell_resize,
     cell_at,
+    cell_device,
     op_count,
     op_name,
     op_bind,
@@ -260,6 +262,10 @@ extern "C" fn cell_resize(cell: u64, nbytes: u64) -> *mut c_void {
 
 extern "C" fn cell_at(address: *const c_void) -> u64 {
     guard(0, || Ok(core()?.cell_at(address as usize).unwrap_or(0)))
+}
+
+extern "C" fn cell_device(cell: u64) -> i32 {
+    guard(-1, || Ok(core()?.cell_device(cell).map_or(-1, |device| device as i32)))
 }
 
 fn names() -> &'static [CString] {

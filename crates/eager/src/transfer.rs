@@ -41,6 +41,11 @@ impl Core {
         state.cells.at(address).filter(|&id| state.cells.get(id).is_ok_and(|cell| cell.address == address))
     }
 
+    /// The device of a storage.
+    pub fn cell_device(&self, cell: u64) -> Option<usize> {
+        self.lock().cells.get(cell).ok().map(|cell| cell.device)
+    }
+
     /// Makes `bytes`, dense and row-major in the logical shape, the whole value of a storage.
     ///
     /// # Errors
