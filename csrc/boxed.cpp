@@ -4,6 +4,7 @@
 #include "meta.h"
 
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
@@ -82,6 +83,26 @@ int32_t attempt(const Op& op, Writer& writer, const Expectation* expectation, Tp
   return core().dispatch(&call);
 }
 
+// Runs an `out=` overload by the one that gives new tensors, which are copied to where they are wanted.
+void run_functional(const Op& op, torch::jit::Stack& stack, size_t first) {
+  const auto& arguments = op.handle.schema().arguments();
+  torch::jit::Stack inner;
+  for (const auto& wanted : op.functional->schema().arguments()) {
+    const auto same = [&](const c10::Argument& given) { return given.name() == wanted.name(); };
+    const auto given = std::find_if(arguments.begin(), arguments.end(), same);
+    inner.push_back(given == arguments.end() ? wanted.default_value().value_or(c10::IValue()) : stack[first + (given - arguments.begin())]);
+  }
+  op.functional->callBoxed(&inner);
+  torch::jit::Stack returned;
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    auto& target = stack[first + op.written[i]].toTensor();
+    at::native::resize_output(target, inner[i].toTensor().sizes());
+    returned.emplace_back(target.copy_(inner[i].toTensor()));
+  }
+  stack.resize(first);
+  for (auto& value : returned) stack.push_back(std::move(value));
+}
+
 // Runs a call; false if the core has no lowering for it, and nothing has happened.
 bool run(const Op& op, torch::jit::Stack& stack) {
   const size_t first = stack.size() - op.arguments.size();
@@ -99,6 +120,10 @@ bool run(const Op& op, torch::jit::Stack& stack) {
   }
   // Lists written in place cost more to ask about than PyTorch has to say.
   const Expectation expectation = op.in_place_list ? Expectation() : Expectation(op, stack, first);
+  if (!expectation.known && op.functional.has_value()) {
+    run_functional(op, stack, first);
+    return true;
+  }
   if (op.returns_written) resize_outputs(op, expectation, stack, first);
   Writer writer(op);
   writer.arguments(stack, first);
@@ -128,24 +153,39 @@ bool wanted(const c10::OperatorHandle& op) {
   return !(device && (tensor || op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)));
 }
 
+// The table writes `.default` where PyTorch has no overload's name.
+c10::OperatorName operator_name(const std::string& name) {
+  const auto dot = name.find('.');
+  const auto overload = name.substr(dot + 1);
+  return {name.substr(0, dot), overload == "default" ? "" : overload};
+}
+
 std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   auto op = std::make_unique<Op>(std::move(handle));
   op->number = number;
   const auto& schema = op->handle.schema();
   std::vector<const char*> names;
+  bool out = false;
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto& argument = schema.arguments()[i];
     names.push_back(argument.name().c_str());
     op->arguments.push_back(describe(argument));
     op->indexed = op->indexed || argument.type()->isSubtypeOf(*c10::ListType::ofOptionalTensors());
-    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) op->written.push_back(i);
+    out = out || argument.is_out();
   }
   const auto& returns = schema.returns();
-  const auto* alias = returns.empty() ? nullptr : returns.front().alias_info();
-  op->returns_written = returns.empty() || (alias != nullptr && alias->isWrite());
+  op->returns_written = returns.empty();
+  for (const auto& result : returns) {
+    if (result.alias_info() == nullptr || !result.alias_info()->isWrite()) continue;
+    op->returns_written = true;
+    for (size_t i = 0; i < schema.arguments().size(); ++i) {
+      const auto* alias = schema.arguments()[i].alias_info();
+      if (alias != nullptr && alias->beforeSets() == result.alias_info()->beforeSets()) op->written.push_back(i);
+    }
+  }
+  if (out) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(core().op_functional(number)));
   op->in_place_list = returns.empty();
   check(core().op_bind(number, names.data(), names.size()));
-  if (returns.empty()) op->written.clear();
   return op;
 }
 
@@ -267,14 +307,12 @@ void register_kernels(torch::Library& aten, const std::unordered_set<std::string
   auto& dispatcher = c10::Dispatcher::singleton();
   for (uint32_t number = 0; number < core().op_count(); ++number) {
     const std::string name = core().op_name(number);
-    const auto dot = name.find('.');
-    const auto overload = name.substr(dot + 1);
-    const c10::OperatorName full(name.substr(0, dot), overload == "default" ? "" : overload);
+    const auto full = operator_name(name);
     const auto handle = dispatcher.findSchema(full);
     if (!handle.has_value() || name.rfind("aten::", 0) != 0 || taken.count(name) != 0 || !wanted(*handle)) continue;
     auto kernel = std::make_unique<Kernel>(prepare(number, *handle));
     const auto boxed = c10::BoxedKernel::makeFromFunctor<Kernel>(std::move(kernel));
-    const auto short_name = overload == "default" ? full.name : full.name + "." + overload;
+    const auto short_name = full.overload_name.empty() ? full.name : full.name + "." + full.overload_name;
     aten.impl(short_name.c_str(), torch::CppFunction::makeFromBoxedKernel(boxed));
   }
 }

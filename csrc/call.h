@@ -49,7 +49,8 @@ struct Op {
   uint32_t number = 0;
   c10::OperatorHandle handle;
   std::vector<Argument> arguments;
-  std::vector<size_t> written;  // arguments that are returned
+  std::vector<size_t> written;  // arguments that are returned, in the order of the results
+  std::optional<c10::OperatorHandle> functional;  // of an `out=` overload: the one that gives new tensors
   bool in_place_list = false;
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices

@@ -5,8 +5,8 @@
 
 #include "call.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/InferenceMode.h>
 
 #include <utility>
 
@@ -34,9 +34,11 @@ class Expectation {
   // Runs the meta kernel on tensors like the arguments. Its errors are PyTorch's own, and the user's.
   Expectation(const Op& op, const torch::jit::Stack& stack, size_t first) {
     torch::jit::Stack copy;
-    for (size_t i = 0; i < op.arguments.size(); ++i) copy.push_back(like(stack[first + i]));
     try {
-      const at::AutoDispatchBelowAutograd below;
+      // Below autograd. Errors of meta kernels in Python print tensors, which only those made in here allow under forward
+      // derivatives.
+      const c10::InferenceMode below;
+      for (size_t i = 0; i < op.arguments.size(); ++i) copy.push_back(like(stack[first + i]));
       op.handle.callBoxed(&copy);
     } catch (const c10::NotImplementedError&) {
       return;

@@ -312,10 +312,7 @@ def differentiable(pair: Pair, sample: SampleInput, device: str) -> bool:
     """Whether gradients, and theirs, agree with differences."""
     op = pair.op
     place = opdb.to_cpu if device == "cpu" else opdb.to_tpu
-    moved = pytree.tree_map(
-        lambda leaf: opdb.moved_leaf(leaf, place, device), (sample.input, sample.args, sample.kwargs)
-    )
-    leaves, spec = pytree.tree_flatten(moved)
+    leaves, spec = pytree.tree_flatten(opdb.moved_sample(pair, sample, place, device))
     at = [i for i, t in enumerate(leaves) if isinstance(t, Tensor) and t.requires_grad]
 
     def function(*sources: Tensor) -> Any:

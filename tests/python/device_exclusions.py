@@ -131,12 +131,28 @@ EXCLUDED_BEHAVIOURS: dict[str, str] = {
         [f"views/{op}-{dtype}" for op in ("as_strided", "unfold") for dtype in ("bool", "float32", "int64")],
         "elements overlap: the CPU's result hangs on the order of its writes, the device refuses",
     ),
+    **dict.fromkeys(
+        ("out/nn.functional.linear-float32", "out/nn.functional.avg_pool3d-float32", "out/narrow_copy-float32"),
+        "the CPU writes to an `out` with gaps as if it were dense, into its neighbours",
+    ),
+    "spread out/as_strided_copy-float32": "reads what lies between the elements, which nobody wrote",
+    "own/NumpyExpMarkDirtyAutogradFunction-float32": "writes through memory that numpy shares with CPU tensors",
+    "own/NumpyExpMarkDirtyAutogradFunction-int64": "writes through memory that numpy shares with CPU tensors",
     "own/register_hook.simple-int64": "PyTorch cannot make the sample: it asks for gradients of integers",
 }
 
 # Cases that are not right, each counted against us.
 KNOWN_MISBEHAVIOURS: dict[str, str] = {
-    "forward/quantile-float32": "PyTorch's internal assertion in inference mode, cause not found",
-    "out/triangular_solve-float32": "an empty `out` gets other strides",
-    "out/linalg.eigvals-float32": "runs on the host, which gives an empty `out` other strides",
+    **dict.fromkeys(
+        (
+            "out/cholesky_inverse-float32",
+            "out/linalg.eigvals-float32",
+            "out/linalg.lstsq-float32",
+            "out/ormqr-float32",
+            "out/triangular_solve-float32",
+        ),
+        "an `out` without elements gets other strides",
+    ),
+    "out/bernoulli-float32": "PyTorch's meta kernel refuses whole numbers, which the CPU's draws in",
+    "out/normal.number_mean-float32": "takes an `out` of another size, which the CPU refuses for this overload alone",
 }

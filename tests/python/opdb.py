@@ -166,14 +166,7 @@ def check_sample(pair: Pair, sample: SampleInput, act: Act = call, device: str =
 
 def run(pair: Pair, sample: SampleInput, place: Callable[[Tensor], Tensor], device: str, act: Act = call) -> Run:
     torch.manual_seed(0)
-    stays = pair.op.full_name in ON_HOST
-
-    def move(leaf: Any) -> Any:
-        return moved_leaf(leaf, place, device)
-
-    first = pytree.tree_map(move, sample.input)
-    args, kwargs = (sample.args, sample.kwargs) if stays else pytree.tree_map(move, (sample.args, sample.kwargs))
-    moved = (first, args, kwargs)
+    moved = first, args, kwargs = moved_sample(pair, sample, place, device)
     outputs = act(pair.op, first, args, kwargs)
     placed = any(isinstance(leaf, (Tensor, torch.device)) for leaf in pytree.tree_leaves(moved))
     for t in pytree.tree_leaves(outputs):
@@ -184,6 +177,19 @@ def run(pair: Pair, sample: SampleInput, place: Callable[[Tensor], Tensor], devi
         gradients = gradients_of(sample.output_process_fn_grad(outputs), pytree.tree_leaves(moved))
     # Values last: the results may be views of what the gradients' formulas wrote.
     return Run(pytree.tree_map(on_cpu, outputs), [None if g is None else on_cpu(g) for g in gradients])
+
+
+def moved_sample(pair: Pair, sample: SampleInput, place: Callable[[Tensor], Tensor], device: str) -> Any:
+    """Input, arguments and keyword arguments elsewhere."""
+
+    def move(leaf: Any) -> Any:
+        return moved_leaf(leaf, place, device)
+
+    rest = (sample.args, sample.kwargs)
+    return (
+        pytree.tree_map(move, sample.input),
+        *(rest if pair.op.full_name in ON_HOST else pytree.tree_map(move, rest)),
+    )
 
 
 def moved_leaf(leaf: Any, place: Callable[[Tensor], Tensor], device: str) -> Any:

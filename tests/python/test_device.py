@@ -258,3 +258,23 @@ def test_memory_goes_with_the_tensor() -> None:
     assert torch.tpu.memory_allocated() - before >= 4 << 20
     del x
     assert torch.tpu.memory_allocated() == before
+
+
+@pytest.mark.parametrize("op", [torch.sum, torch.prod, torch.cumsum, torch.cumprod])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float64])
+def test_sums_are_computed_in_the_type_of_out(op: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    x = torch.tensor([1.6, 2.7, 1 / 3])
+    theirs, ours = (op(x.to(device), 0, out=torch.empty(0, dtype=dtype, device=device)) for device in ("cpu", "tpu"))
+    torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def test_an_out_overload_updates_running_statistics() -> None:
+    x, ones = torch.randn(4, 3, 5), torch.ones(3)
+    seen = []
+    for device in ("cpu", "tpu"):
+        mean, var, w = torch.zeros(3, device=device), torch.ones(3, device=device), ones.to(device)
+        outs = [torch.empty(0, device=device) for _ in range(3)]
+        kernel = torch.ops.aten._native_batch_norm_legit.out
+        kernel(x.to(device), w, w, mean, var, True, 0.5, 1e-5, out=outs[0], save_mean=outs[1], save_invstd=outs[2])
+        seen.append([t.cpu() for t in (*outs, mean, var)])
+    torch.testing.assert_close(seen[1], seen[0])

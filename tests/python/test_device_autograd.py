@@ -320,3 +320,11 @@ def test_averaged_weights() -> None:
         states.append(average.state_dict())
     for name, value in states[0].items():
         torch.testing.assert_close(states[1][name].cpu(), value)
+
+
+def test_what_a_meta_kernel_says_does_not_hang_on_derivatives() -> None:
+    """Its errors print tensors, which PyTorch refuses below autograd while derivatives are taken forward."""
+    for device in ("cpu", "tpu"):
+        x, w = torch.tensor([0.5], device=device), torch.tensor([0.25], device=device)
+        value, slope = torch.func.jvp(lambda t, w=w: t.clone().lerp_(2 * t, w), (x,), (torch.ones_like(x),))
+        assert (value.item(), slope.item()) == (0.625, 1.25)

@@ -135,6 +135,7 @@ pub struct Table {
     cell_device: extern "C" fn(u64) -> i32,
     op_count: extern "C" fn() -> u32,
     op_name: extern "C" fn(u32) -> *const c_char,
+    op_functional: extern "C" fn(u32) -> *const c_char,
     op_bind: extern "C" fn(u32, *const *const c_char, u64) -> i32,
     dispatch: extern "C" fn(*mut Call) -> i32,
     upload: extern "C" fn(u64, *const TensorType, *const c_void, u64, u64) -> i32,
@@ -161,6 +162,7 @@ pub static TABLE: Table = Table {
     cell_device,
     op_count,
     op_name,
+    op_functional,
     op_bind,
     dispatch,
     upload,
@@ -268,9 +270,15 @@ extern "C" fn cell_device(cell: u64) -> i32 {
     guard(-1, || Ok(core()?.cell_device(cell).map_or(-1, |device| device as i32)))
 }
 
-fn names() -> &'static [CString] {
-    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
-    NAMES.get_or_init(|| crate::registry::names().map(|n| CString::new(n).unwrap_or_default()).collect())
+/// By number, the name of each overload and that of the one that gives new tensors.
+fn names() -> &'static [[CString; 2]] {
+    static NAMES: OnceLock<Vec<[CString; 2]>> = OnceLock::new();
+    let pair = |names: [&str; 2]| names.map(|name| CString::new(name).unwrap_or_default());
+    NAMES.get_or_init(|| crate::registry::names().map(pair).collect())
+}
+
+fn name(op: u32, which: usize) -> *const c_char {
+    guard(std::ptr::null(), || Ok(names().get(op as usize).map_or(std::ptr::null(), |pair| pair[which].as_ptr())))
 }
 
 extern "C" fn op_count() -> u32 {
@@ -278,7 +286,11 @@ extern "C" fn op_count() -> u32 {
 }
 
 extern "C" fn op_name(op: u32) -> *const c_char {
-    guard(std::ptr::null(), || Ok(names().get(op as usize).map_or(std::ptr::null(), |n| n.as_ptr())))
+    name(op, 0)
+}
+
+extern "C" fn op_functional(op: u32) -> *const c_char {
+    name(op, 1)
 }
 
 #[allow(unsafe_code)]

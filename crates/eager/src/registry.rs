@@ -37,9 +37,9 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     OPS.binary_search_by(|op| op.name.cmp(name)).ok().map(|i| i as u32)
 }
 
-/// The names of all overloads, by number.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    OPS.iter().map(|op| op.name)
+/// By number, the name of each overload and that of the one that gives new tensors.
+pub(crate) fn names() -> impl Iterator<Item = [&'static str; 2]> {
+    OPS.iter().map(|op| [op.name, &op.entry.schema.name])
 }
 
 /// Binds the overloads that copies on the device go through, whoever else does.

@@ -150,7 +150,13 @@ impl<'a> Tracing<'a> {
     }
 
     fn run(self) -> Result<EagerGraph> {
-        let placed = self.call.args.iter().map(|a| self.place(a)).collect::<Result<Vec<_>>>()?;
+        let mut placed = self.call.args.iter().map(|a| self.place(a)).collect::<Result<Vec<_>>>()?;
+        if let (Some(slot), Some(out)) = (self.call.entry.slot_typed_by_out(), self.call.outs.first()) {
+            let dtype = self.aliases.dtype(self.tensor(out)?);
+            if let Some(left_out @ Placed::Plain(Arg::None)) = placed.get_mut(slot) {
+                *left_out = Placed::Plain(Arg::DType(dtype));
+            }
+        }
         let operands: Vec<_> = placed.iter().flat_map(tensors).map(|t| self.aliases.arg(t)).collect();
         let mut next = operands.iter().map(|o| o as &dyn TensorArg);
         let args = placed.iter().map(|p| match p {
@@ -170,12 +176,14 @@ impl<'a> Tracing<'a> {
         let new = match self.call.entry.variant {
             Variant::Functional => self.functional(&placed, outs)?,
             Variant::InPlace => {
-                let first = first_tensors(&placed).into_iter();
-                let targets: Vec<_> = first.chain(self.written(&placed).into_iter().flatten()).collect();
+                let first = first_tensors(&placed).into_iter().map(Some);
+                let targets: Vec<_> = first.chain(self.written(&placed)).collect();
                 self.write_all(&targets, outs)?
             }
             Variant::Out => {
-                let targets = self.call.outs.iter().map(|t| self.tensor(t)).collect::<Result<Vec<_>>>()?;
+                let targets = self.call.outs.iter().map(|t| self.tensor(t).map(Some));
+                let mut targets = targets.collect::<Result<Vec<_>>>()?;
+                targets.extend(self.written(&placed));
                 self.write_all(&targets, outs)?
             }
         };
@@ -254,12 +262,12 @@ impl<'a> Tracing<'a> {
         params.flat_map(|(_, p)| optional_tensors(p)).collect()
     }
 
-    fn write_all(&self, targets: &[TensorId], outs: Outs) -> Result<Outs> {
+    fn write_all(&self, targets: &[Option<TensorId>], outs: Outs) -> Result<Outs> {
         if targets.len() != outs.len() {
             return Err(Error::internal(format!("{} results for {} written tensors", outs.len(), targets.len())));
         }
-        for (&t, out) in targets.iter().zip(outs) {
-            if let Some(v) = out {
+        for (&target, out) in targets.iter().zip(outs) {
+            if let (Some(t), Some(v)) = (target, out) {
                 self.aliases.store(&self.b, t, v)?;
             }
         }

@@ -88,16 +88,23 @@ impl<'t> Importer<'t> {
     }
 
     fn call(&self, scope: &mut Scope<'t>, node: &'t Node, assigned: &Assigned<'t>) -> Result<()> {
-        let owned = self.owned(scope, assigned)?;
+        let mut owned = self.owned(scope, assigned)?;
         match assigned.entry.def.rule {
             Rule::Expand(_) | Rule::Bounded(_) => {
+                if let Some(slot) = assigned.entry.slot_typed_by_out() {
+                    self.type_by_out(scope, assigned, &mut owned[slot])?;
+                }
                 let outs = self.expand(scope, node, assigned, &owned)?;
                 match assigned.entry.variant {
                     Variant::Functional => self.new_tensors(scope, node, assigned, &owned, outs),
-                    Variant::InPlace => self.write_back(scope, node, &targets(&owned), outs),
+                    Variant::InPlace => {
+                        let targets = first_tensors(&owned).chain(written(assigned, &owned));
+                        self.write_back(scope, node, &targets.collect::<Vec<_>>(), outs)
+                    }
                     Variant::Out => {
-                        let targets = self.out_targets(scope, assigned)?;
-                        self.write_back(scope, node, &targets, outs)
+                        let targets =
+                            self.out_targets(scope, assigned)?.into_iter().map(Some).chain(written(assigned, &owned));
+                        self.write_back(scope, node, &targets.collect::<Vec<_>>(), outs)
                     }
                 }
             }
@@ -151,8 +158,7 @@ impl<'t> Importer<'t> {
         outs: Outs,
     ) -> Result<()> {
         let names = results(node)?;
-        let written = assigned.entry.schema.args.iter().zip(owned).filter(|(p, _)| p.written);
-        let written: Vec<Option<TensorId>> = written.flat_map(|(_, o)| written_tensors(o)).collect();
+        let written: Vec<Option<TensorId>> = written(assigned, owned).collect();
         expect_results(&outs, names.len() + written.len())?;
         let (new, next) = outs.split_at(names.len());
         for (i, (name, out)) in names.iter().zip(new).enumerate() {
@@ -203,17 +209,31 @@ impl<'t> Importer<'t> {
     }
 
     /// Results of an in-place or `out=` overload.
-    fn write_back(&self, scope: &mut Scope<'t>, node: &'t Node, targets: &[TensorId], outs: Outs) -> Result<()> {
+    fn write_back(
+        &self,
+        scope: &mut Scope<'t>,
+        node: &'t Node,
+        targets: &[Option<TensorId>],
+        outs: Outs,
+    ) -> Result<()> {
         expect_results(&outs, targets.len())?;
-        for (&t, out) in targets.iter().zip(outs) {
-            if let Some(v) = out {
+        for (&target, out) in targets.iter().zip(outs) {
+            if let (Some(t), Some(v)) = (target, out) {
                 self.aliases.store(&self.b, t, v)?;
             }
         }
-        for (name, &t) in results(node)?.into_iter().zip(targets) {
-            if let Some(name) = name {
+        for (name, &target) in results(node)?.into_iter().zip(targets) {
+            if let (Some(name), Some(t)) = (name, target) {
                 scope.names.insert(name, Binding::Tensor(t));
             }
+        }
+        Ok(())
+    }
+
+    /// Puts the element type of the first `out` where a `dtype` was left out.
+    fn type_by_out(&self, scope: &Scope<'t>, assigned: &Assigned<'t>, dtype: &mut Owned) -> Result<()> {
+        if let (Owned::Plain(Arg::None), Some(&out)) = (&*dtype, self.out_targets(scope, assigned)?.first()) {
+            *dtype = Owned::Plain(Arg::DType(self.aliases.dtype(out)));
         }
         Ok(())
     }
@@ -289,12 +309,14 @@ fn rebind<'t>(scope: &mut Scope<'t>, assigned: &Assigned<'t>, names: &Results<'t
     }
 }
 
-fn targets(owned: &[Owned]) -> Vec<TensorId> {
-    match owned.first() {
-        Some(Owned::Tensor(t)) => vec![*t],
-        Some(Owned::Tensors(ts)) => ts.iter().copied().flatten().collect(),
-        Some(Owned::Plain(Arg::None)) | Some(Owned::Plain(_)) | None => vec![],
-    }
+/// What an in-place overload writes.
+fn first_tensors(owned: &[Owned]) -> impl Iterator<Item = Option<TensorId>> {
+    owned.first().map(tensors_of).unwrap_or_default().into_iter().filter(Option::is_some)
+}
+
+/// What an op writes besides its results, one for each next value that it gives.
+fn written(assigned: &Assigned<'_>, owned: &[Owned]) -> impl Iterator<Item = Option<TensorId>> {
+    assigned.entry.schema.args.iter().zip(owned).filter(|(p, _)| p.written).flat_map(|(_, o)| tensors_of(o))
 }
 
 fn expect_results(outs: &Outs, wanted: usize) -> Result<()> {
@@ -337,8 +359,7 @@ fn no_lowering(node: &Node) -> Error {
     }
 }
 
-/// The tensors behind a written argument, one for each next value that the op gives.
-fn written_tensors(arg: &Owned) -> Vec<Option<TensorId>> {
+fn tensors_of(arg: &Owned) -> Vec<Option<TensorId>> {
     match arg {
         Owned::Tensor(t) => vec![Some(*t)],
         Owned::Tensors(ts) => ts.clone(),

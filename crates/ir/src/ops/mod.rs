@@ -121,6 +121,8 @@ pub struct OpDef {
     /// Overloads that write this op's result into their first argument (`add_.Tensor`) or into their `out` arguments
     /// (`add.out`), without the namespace.
     pub variants: &'static [&'static str],
+    /// Whether an `out=` overload whose `dtype` is left out computes in the type of `out`.
+    pub typed_by_out: bool,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -130,7 +132,7 @@ pub struct OpDef {
 impl OpDef {
     /// An op that computes new tensors.
     pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], rule: Rule::Expand(expand), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Expand(expand), samples }
     }
     /// An op that computes new tensors whose extents may be data.
     pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
@@ -138,19 +140,24 @@ impl OpDef {
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], rule: Rule::View(view, None), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::View(view, None), samples }
     }
     /// An op that gives a view where it can and a copy elsewhere.
     pub const fn maybe_view(schema: &'static str, view: ViewFn, copy: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], rule: Rule::View(view, Some(copy)), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::View(view, Some(copy)), samples }
     }
     /// An op that gives a number.
     pub const fn number(schema: &'static str, number: NumberFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], rule: Rule::Number(number), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Number(number), samples }
     }
     /// With in-place and `out=` overloads.
     pub const fn variants(mut self, variants: &'static [&'static str]) -> OpDef {
         self.variants = variants;
+        self
+    }
+    /// Whose `out=` overloads compute in the type of `out`, unless `dtype` says otherwise.
+    pub const fn typed_by_out(mut self) -> OpDef {
+        self.typed_by_out = true;
         self
     }
 }
@@ -175,6 +182,14 @@ pub struct Entry {
     pub schema: &'static Schema,
     /// Where this overload's results go.
     pub variant: Variant,
+}
+
+impl Entry {
+    /// Where the argument is that, left out, is the element type of `out`.
+    pub fn slot_typed_by_out(&self) -> Option<usize> {
+        let applies = self.variant == Variant::Out && self.def.typed_by_out;
+        applies.then(|| self.schema.args.iter().position(|p| p.name == "dtype")).flatten()
+    }
 }
 
 /// Every family, in the order docs/ops.md lists them.

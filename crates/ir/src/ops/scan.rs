@@ -30,13 +30,15 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[3], 1", "Dimension out of range"),
         ],
     )
-    .variants(&["cumsum_", "cumsum.out"]),
+    .variants(&["cumsum_", "cumsum.out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         |c, b| accumulated(c, b, Reducer::Multiply),
         &[ok("f32[2,9], 1"), ok("i32[5], 0"), ok("f32[5]{1,2,nan}, 0")],
     )
-    .variants(&["cumprod_", "cumprod.out"]),
+    .variants(&["cumprod_", "cumprod.out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         |c, b| extremes(c, b, Reducer::ArgMax),

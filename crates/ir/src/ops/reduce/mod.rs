@@ -29,7 +29,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("c64[3]"),
         ],
     )
-    .variants(&["sum.out"]),
+    .variants(&["sum.out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         |c, b| sum(c, b, &Over::dims(c, b)?),
@@ -44,7 +45,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3], [2]", "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
         ],
     )
-    .variants(&["sum.IntList_out"]),
+    .variants(&["sum.IntList_out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         |c, b| {
@@ -55,7 +57,8 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[ok("f32[4]{1,nan,2}"), ok("f32[2,2]{nan,1,2}, [1], true"), ok("i64[3]")],
     )
-    .variants(&["nansum.out"]),
+    .variants(&["nansum.out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor",
         sum_to_size,
@@ -97,13 +100,15 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| prod(c, b, &Over::everything(c, b)?),
         &[ok("f32[2,3]"), ok("bool[3]"), ok("i32[3], dtype=f32"), ok("f32[0]")],
     )
-    .variants(&["prod.out"]),
+    .variants(&["prod.out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         |c, b| prod(c, b, &Over::dims(c, b)?),
         &[ok("f32[2,3], -1, true"), ok("bf16[2,3], 0"), ok("f32[2,0], 1")],
     )
-    .variants(&["prod.int_out"]),
+    .variants(&["prod.int_out"])
+    .typed_by_out(),
     OpDef::new(
         "aten::any(Tensor self) -> Tensor",
         |c, b| truth(b, &Over::everything(c, b)?, Reducer::Or),

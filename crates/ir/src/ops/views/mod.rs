@@ -37,12 +37,13 @@ pub(super) static OPS: &[OpDef] = &[
         bits,
         &[ok("f32[3], f32"), ok("f32[3], i32"), ok("i16[2,0], bf16")],
     ),
-    OpDef::new(
+    // Unsafe because autograd does not know that what PyTorch gives is a view: kernels write through it.
+    OpDef::maybe_view(
         "aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
+        |c, l| reshape_to(l, &c.ints("size")?),
         |c, b| reshaped(c, b, "size"),
         &[ok("f32[2,3], [6]"), ok("f32[0], [0,4]"), err("f32[2], [3]", "shape '[3]' is invalid for input of size 2")],
-    )
-    .variants(&["_unsafe_view.out"]),
+    ),
     OpDef::maybe_view(
         "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
         |c, l| reshape_to(l, &c.ints("shape")?),

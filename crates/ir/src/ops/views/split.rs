@@ -95,19 +95,20 @@ pub(in super::super) static OPS: &[OpDef] = &[
         |c, l| some(layout::tensor_split_indices(l, along(l, "dsplit", 3)?, &c.ints("indices")?)),
         &[ok("f32[1,2,4], [1,3]")],
     ),
-    OpDef::new(
+    // Unsafe because autograd does not know that what PyTorch gives are views: kernels write through them.
+    OpDef::view(
         "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-        |c, b| copied(c, b, split),
+        split,
         &[ok("f32[5,2], 2"), ok("f32[2,4], 3, -1")],
     ),
-    OpDef::new(
+    OpDef::view(
         "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-        |c, b| copied(c, b, split_with_sizes),
+        split_with_sizes,
         &[ok("f32[5], [2,0,3]")],
     ),
-    OpDef::new(
+    OpDef::view(
         "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-        |c, b| copied(c, b, chunk),
+        chunk,
         &[ok("f32[5], 3"), ok("f32[0,2], 3")],
     ),
     OpDef::new(
