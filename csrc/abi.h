@@ -104,7 +104,7 @@ typedef struct {
   int32_t (*cell_device)(TpuCell); // -1: there is no such storage
   uint32_t (*op_count)(void);
   const char* (*op_name)(uint32_t op);
-  const char* (*op_functional)(uint32_t op); // the name of the overload that gives new tensors
+  const char* (*op_functional)(uint32_t op); // the name of the overload that gives new tensors; empty: it is never needed
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
   int32_t (*dispatch)(TpuCall*);
   int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size, uint64_t location);

@@ -183,7 +183,8 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
       if (alias != nullptr && alias->beforeSets() == result.alias_info()->beforeSets()) op->written.push_back(i);
     }
   }
-  if (out) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(core().op_functional(number)));
+  const std::string functional = core().op_functional(number);
+  if (out && !functional.empty()) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(functional));
   op->in_place_list = returns.empty();
   check(core().op_bind(number, names.data(), names.size()));
   return op;

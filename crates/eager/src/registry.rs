@@ -1,7 +1,7 @@
 //! The overloads that the device runs: the op table, numbered, with the names that PyTorch gives their arguments.
 
 use crate::error::{Error, Result};
-use ir::ops::{Entry, Variant};
+use ir::ops::{Entry, Rule, Variant};
 use std::sync::{LazyLock, OnceLock};
 
 /// An overload of the table.
@@ -37,9 +37,14 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     OPS.binary_search_by(|op| op.name.cmp(name)).ok().map(|i| i as u32)
 }
 
-/// By number, the name of each overload and that of the one that gives new tensors.
+/// By number, the name of each overload and that of the one that gives new tensors, but for those whose results are new
+/// whatever they are given.
 pub(crate) fn names() -> impl Iterator<Item = [&'static str; 2]> {
-    OPS.iter().map(|op| [op.name, &op.entry.schema.name])
+    let functional = |op: &'static Op| match op.entry.def.rule {
+        Rule::Bounded(_) => "",
+        _ => op.entry.schema.name.as_str(),
+    };
+    OPS.iter().map(move |op| [op.name, functional(op)])
 }
 
 /// Binds the overloads that copies on the device go through, whoever else does.

@@ -136,7 +136,7 @@ impl OpDef {
     }
     /// An op that computes new tensors whose extents may be data.
     pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], rule: Rule::Bounded(expand), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Bounded(expand), samples }
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
