@@ -43,6 +43,7 @@ mod foreach;
 mod fourier;
 mod grad_scaler;
 mod grouped_mm;
+mod histogram;
 mod index;
 mod join;
 mod linalg;
@@ -229,6 +230,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("gamma", special::GAMMA),
     ("grad_scaler", grad_scaler::OPS),
     ("grouped_mm", grouped_mm::OPS),
+    ("histogram", histogram::OPS),
     ("index", index::OPS),
     ("index_slices", index::slices::OPS),
     ("join", join::OPS),

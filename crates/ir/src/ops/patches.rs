@@ -113,7 +113,6 @@ pub(super) static OPS: &[OpDef] = &[
         &[
             ok("f32[2,3,4,5], f32[2,6,7,2]{-1.2..1.2}, 0, 0, false"),
             ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 0, 0, false"),
-            err("f32[2,3,4,5,3], f32[2,6,7,2,3], 2, 0, false", "grid_sampler with bicubic interpolation of volumes"),
         ],
     ),
     OpDef::new(
@@ -139,6 +138,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-2..2}, 0, 1, true"),
             ok("f64[2,3,4,5,3], f64[2,6,7,2,3]{-3..3}, 0, 2, true"),
             ok("f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 1, 0, false"),
+            ok("f32[2,3,4,5,3], f32[2,3,2,2,3]{-1.2..1.2}, 2, 0, false"),
+            ok("f64[1,2,4,5,3], f64[1,3,2,2,3]{-3..3}, 2, 2, true"),
             err("f32[2,3,4,5,3], f32[2,6,7,3], 0, 0, false", "expected 5D input and grid with same number of dimensions"),
         ],
     )
@@ -150,6 +151,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,6,7,2], f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 0, 0, false, [true,true]"),
             ok("f64[2,3,6,7,2], f64[2,3,4,5,3], f64[2,6,7,2,3]{-3..3}, 0, 2, true, [true,true]"),
             ok("f32[2,3,6,7,2], f32[2,3,4,5,3], f32[2,6,7,2,3]{-1.2..1.2}, 1, 1, false, [true,true]"),
+            ok("f64[1,2,3,2,2], f64[1,2,4,5,3], f64[1,3,2,2,3]{-1.2..1.2}, 2, 1, true, [true,true]"),
         ],
     )
     .variants(&["grid_sampler_3d_backward.out"]),

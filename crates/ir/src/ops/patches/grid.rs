@@ -13,7 +13,7 @@ use crate::ops::index::put_points;
 use crate::ops::support::{like, torch_name};
 use crate::ops::{Call, Outs, one};
 use crate::types::{Dims, Shape};
-use crate::{Binary, Combiner, DType, Number, Reducer, ensure, unsupported};
+use crate::{Binary, Combiner, DType, Number, Reducer, ensure};
 
 /// The extents of an image beside those of a grid, of `spatial` dimensions.
 fn check(c: &Call<'_>, b: &Builder, spatial: usize) -> Result<()> {
@@ -35,10 +35,6 @@ fn check(c: &Call<'_>, b: &Builder, spatial: usize) -> Result<()> {
         s[2..].iter().all(|&d| d > 0),
         "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {s:?}"
     );
-    let cubic = c.int("interpolation_mode")? == 2;
-    if cubic && spatial != 2 {
-        unsupported!("grid_sampler with bicubic interpolation of volumes");
-    }
     let (d, e) = (b.dtype(x), b.dtype(grid));
     ensure!(d == e, "expected scalar type {} but found {}", torch_name(d), torch_name(e));
     Ok(())
