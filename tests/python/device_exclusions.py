@@ -64,6 +64,16 @@ TIED: dict[str, tuple[int | None, str]] = {
     "mode": (1, "any of the places of the most frequent value"),
 }
 
+# Results of which types are compared, and what the samples make of them for gradients: sizes or products.
+TURNED: dict[str, str] = dict.fromkeys(
+    ("linalg.svd", "svd", "linalg.eigh", "linalg.eig"), "a vector times a number of size 1 is as good a one"
+)
+
+# Results whose order along the first result's last dimension PyTorch leaves open.
+UNORDERED: dict[str, str] = dict.fromkeys(
+    ("linalg.eig", "linalg.eigvals"), "eigenvalues are found in the order in which iterations converge"
+)
+
 # Arguments behind the first that PyTorch wants on the CPU whatever the device.
 ON_HOST: dict[str, str] = {"tensor_split": "sections as a tensor have to be on the CPU, says PyTorch"}
 

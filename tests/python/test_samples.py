@@ -72,10 +72,26 @@ def factors_of_eigh(values: torch.Tensor, vectors: torch.Tensor) -> list[torch.T
     return [values, vectors * values[..., None, :] @ vectors.mH, vectors.mH @ vectors]
 
 
-# Results that are free but for what this makes of them: singular vectors and eigenvectors may be turned.
+def factors_of_eig(values: torch.Tensor, vectors: torch.Tensor) -> list[torch.Tensor]:
+    """Eigenvalues in an order that roundings leave alone, and the projections on the eigenvectors."""
+    order = (0.6 * values.real + 0.8 * values.imag).argsort()
+    projections = vectors[..., :, None, :] * vectors[..., None, :, :].conj()
+    ordered = projections.take_along_dim(order[..., None, None, :], -1)
+    return [values.take_along_dim(order, -1), ordered]
+
+
+def ordered_eigenvalues(values: torch.Tensor) -> list[torch.Tensor]:
+    """Likewise."""
+    return [values.take_along_dim((0.6 * values.real + 0.8 * values.imag).argsort(), -1)]
+
+
+# Results that are free but for what this makes of them: singular vectors and eigenvectors may be turned, eigenvalues of
+# matrices that are not Hermitian come in any order.
 FREE: dict[str, Callable[..., list[torch.Tensor]]] = {
     "aten::_linalg_svd.default": factors_of_svd,
     "aten::_linalg_eigh.default": factors_of_eigh,
+    "aten::_linalg_eigvals.default": ordered_eigenvalues,
+    "aten::linalg_eig.default": factors_of_eig,
 }
 
 # Ops not called with NaN, infinity and -0, by a part of their name, with the reason.
@@ -98,6 +114,7 @@ NOT_SPECIAL = {
     "householder": "factorisations meet infinities in other orders",
     "linalg_inv": "factorisations meet infinities in other orders",
     "linalg_lu": "factorisations meet infinities in other orders",
+    "linalg_eig": "factorisations meet infinities in other orders",
     "linalg_lstsq": "factorisations meet infinities in other orders",
     "linalg_pinv": "factorisations meet infinities in other orders",
     "ormqr": "PyTorch's kernels multiply infinities with zeros, or do not",

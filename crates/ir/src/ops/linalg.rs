@@ -5,6 +5,7 @@
 //! left, and no slices whose extents would depend on the counter. The conventions (which row is the pivot, the signs of
 //! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU.
 
+mod eig;
 mod eigh;
 mod exponential;
 mod jacobi;
@@ -25,6 +26,7 @@ use crate::ops::expr::formula;
 use crate::types::{Dims, Shape};
 use crate::{DType, Number, Unary, ensure};
 
+pub(super) static EIG: &[OpDef] = eig::OPS;
 pub(super) static EIGH: &[OpDef] = eigh::OPS;
 pub(super) static EXPONENTIAL: &[OpDef] = exponential::OPS;
 pub(super) static LEAST_SQUARES: &[OpDef] = least_squares::OPS;

@@ -221,6 +221,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("edge_pad", join::pad::EDGE_OPS),
     ("effects", effects::OPS),
     ("einsum", einsum::OPS),
+    ("eig", linalg::EIG),
     ("eigh", linalg::EIGH),
     ("embedding", index::embedding::OPS),
     ("embedding_bag", index::bags::OPS),

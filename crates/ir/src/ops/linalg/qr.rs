@@ -119,7 +119,7 @@ fn reflect(b: &Builder, k: ValueId, carried: &[ValueId]) -> Result<Vec<ValueId>>
 
 /// What the reflection of a column makes of its `head`, given the sum of the squares below it; the reflection's factor;
 /// and what the rest is divided by.
-fn reflection(b: &Builder, head: ValueId, square: ValueId) -> Result<[ValueId; 3]> {
+pub(super) fn reflection(b: &Builder, head: ValueId, square: ValueId) -> Result<[ValueId; 3]> {
     if b.dtype(head).is_complex() {
         return complex_reflection(b, head, square);
     }
@@ -148,7 +148,7 @@ fn complex_reflection(b: &Builder, head: ValueId, square: ValueId) -> Result<[Va
 }
 
 /// `(1 - tau v v^H) a`.
-fn reflected(b: &Builder, a: ValueId, vector: ValueId, tau: ValueId) -> Result<ValueId> {
+pub(super) fn reflected(b: &Builder, a: ValueId, vector: ValueId, tau: ValueId) -> Result<ValueId> {
     let shape = b.shape(a);
     let v = down(b, vector, &shape)?;
     let along = b.reduce(b.multiply(conjugate(b, v)?, a)?, Reducer::Add, &[1])?;
