@@ -25,6 +25,10 @@ class UnsupportedOp(Error):
     """The program is fine, but an op in it has no lowering, and falling back to the host was forbidden."""
 
 
+class DataDependentOp(UnsupportedOp):
+    """What an op gives, or the extents of its results, is data: it cannot be inside of a compiled part."""
+
+
 class CompileError(Error):
     """The program was rejected: by our checks, or by the plugin's compiler."""
 

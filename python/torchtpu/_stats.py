@@ -10,6 +10,7 @@ from torchtpu import _native
 
 _lock = threading.Lock()
 _fallbacks: dict[str, Counter[str]] = {}
+_reads: dict[str, Counter[str]] = {}
 
 
 def record_fallback(op: str, place: str) -> bool:
@@ -20,6 +21,12 @@ def record_fallback(op: str, place: str) -> bool:
         return counts[place] == 1
 
 
+def record_read(op: str, place: str) -> None:
+    """Counts one wait of a compiled graph for what ``op`` gives, or how much, at ``place``, a ``file:line``."""
+    with _lock:
+        _reads.setdefault(op, Counter())[place] += 1
+
+
 def stats() -> dict[str, Any]:
     """Counts since the process started.
 
@@ -27,21 +34,23 @@ def stats() -> dict[str, Any]:
         ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
         ``execute_seconds`` (what the plugin took for them) as floats, all of them of compiled graphs and of eager ops
         together where both have one; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host;
+        ``reads`` in the same form, the waits of compiled graphs for numbers and sizes that are data;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
         result, which is data), ``cache_hits`` (calls seen before), and ``ops`` as ``{op: {"file:line": {"calls": times,
-        "traced": times}}}``.
+        "traced": times, "sizes_read": times}}}``.
     """
     with _lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
-    return {**_native.stats(), "fallbacks": fallbacks, "eager": _eager()}
+        reads = {op: dict(lines) for op, lines in _reads.items()}
+    return {**_native.stats(), "fallbacks": fallbacks, "reads": reads, "eager": _eager()}
 
 
 def _eager() -> dict[str, Any]:
     counts = _native.device_stats()
     ops: dict[str, dict[str, dict[str, int]]] = {}
     calls = 0
-    for op, line, times, traced in counts.pop("by_op"):
-        ops.setdefault(op, {})[line or "?"] = {"calls": times, "traced": traced}
+    for op, line, times, traced, sizes_read in counts.pop("by_op"):
+        ops.setdefault(op, {})[line or "?"] = {"calls": times, "traced": traced, "sizes_read": sizes_read}
         calls += times
     return {**counts, "cache_hits": max(calls - counts["traced"], 0), "ops": ops}

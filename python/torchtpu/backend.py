@@ -1,18 +1,16 @@
 """The ``torch.compile`` backend.
 
 Dynamo captures, AOTAutograd makes the graph functional and splits it into forward and backward, and each part goes
-through :func:`torchtpu.trace.walk` to the native compiler. A part holding ops without a lowering is cut there: those
-ops run on the host, are counted, and are warned of once.
+through :func:`torchtpu.trace.walk` to the native compiler. A part is cut at ops that have no lowering, or give as much
+as the data says: see :mod:`torchtpu._parts`.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-import operator
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,18 +20,21 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
-from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
 from torchtpu import _native, _plugins
-from torchtpu._errors import Error, UnsupportedOp
-from torchtpu._stats import record_fallback
+from torchtpu._effects import take_effects, with_effects_behind
+from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
+from torchtpu._parts import cut
 from torchtpu.recurrent import keep_dropout
-from torchtpu.trace import UnsupportedValue, walk
+from torchtpu.trace import UnsupportedValue, compound_inputs, walk
 
 log = logging.getLogger("torchtpu")
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
+
+# What sizes that depend on data are taken for when a graph is checked before its first call.
+UNKNOWN_SIZE = 4
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,12 @@ def compile_graph(
 
     An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
     """
+    effects, needed = take_effects(gm)
     try:
-        return _compile(gm, static(), options)
+        call = _compile(gm, static(), options)
     except Error as error:
         return _boxed(_raiser(error))
+    return _boxed(with_effects_behind(call, effects, needed)) if effects else call
 
 
 def _static_inputs() -> frozenset[int]:
@@ -179,13 +182,14 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
     if unsupported := program.unsupported():
         if options.fallback == "error":
             raise _unsupported_op(unsupported[0])
-        return _with_fallbacks(gm, unsupported, options)
+        return _cut(gm, unsupported, options)
     try:
         program.check(_hints(gm))
     except UnsupportedOp as error:
-        if options.fallback == "error" or error.node is None:
+        forbidden = options.fallback == "error" and not isinstance(error, DataDependentOp)
+        if forbidden or error.node is None:
             raise
-        return _with_fallbacks(gm, [error], options)
+        return _cut(gm, [error], options)
     index = _device_index(gm)
     program.prepare(index or 0)
     run = program if index is None else _on_device(program, gm, index)
@@ -207,6 +211,10 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         return outputs
 
     return _boxed(call)
+
+
+def _cut(gm: fx.GraphModule, errors: Sequence[_native.Unsupported | UnsupportedOp], options: Options) -> Compiled:
+    return _boxed(cut(gm, errors, lambda part: _compile(part, frozenset(), options)))
 
 
 def _device_index(gm: fx.GraphModule) -> int | None:
@@ -252,7 +260,7 @@ def _log_compile(traced: int, report: dict[str, Any]) -> None:
 
 def _hints(gm: fx.GraphModule) -> dict[str, int]:
     """A value for each symbol in the inputs: what it was at capture, or a few where it depends on data."""
-    symbols: dict[str, int] = {}
+    symbols: dict[str, int] = {str(name): UNKNOWN_SIZE for name in compound_inputs(gm).values()}
     for node in gm.graph.nodes:
         if node.op != "placeholder":
             break
@@ -262,7 +270,7 @@ def _hints(gm: fx.GraphModule) -> dict[str, int]:
             if isinstance(size, torch.SymInt):
                 shapes: Any = size.node.shape_env
                 known = shapes.backed_var_to_val
-                symbols.update((str(s), int(known.get(s, 4))) for s in size.node.expr.free_symbols)
+                symbols.update((str(s), int(known.get(s, UNKNOWN_SIZE))) for s in size.node.expr.free_symbols)
     return symbols
 
 
@@ -294,88 +302,6 @@ def _lazy_inputs(gm: fx.GraphModule) -> list[tuple[int, bool]]:
 
 def _is_lazy(value: torch.Tensor) -> bool:
     return value.is_conj() or value.is_neg()
-
-
-# The host fallback.
-
-
-@dataclass(frozen=True)
-class _HostOp:
-    """An op that runs on the host, and why."""
-
-    op: str
-    place: str
-    reason: str
-
-
-def _with_fallbacks(
-    gm: fx.GraphModule, unsupported: Sequence[_native.Unsupported | UnsupportedOp], options: Options
-) -> Compiled:
-    """Cuts ``gm`` at the ops that have no lowering and runs those on the host."""
-    reasons = {u.node: _host_op(u) for u in unsupported if u.node}
-    for reason in reasons.values():
-        log.info("cut at %s (%s), which will run on the host: %s", reason.op, reason.place, reason.reason)
-    parts: dict[fx.Node, int] = {}
-    on_host: dict[int, list[_HostOp]] = {}
-    part, previously = 0, False
-    for node in gm.graph.nodes:
-        here = node.name in reasons or _takes_host_result(node, reasons)
-        part += here != previously
-        previously = here
-        parts[node] = part
-        if node.name in reasons:
-            on_host.setdefault(part, []).append(reasons[node.name])
-    split: Any = split_module(gm, gm, lambda node: parts[node], keep_original_order=True)
-    for name, child in split.named_children():
-        # split_module renames nodes, but numbers its modules as we numbered the parts.
-        ops = on_host.get(int(name.removeprefix("submod_")))
-        setattr(split, name, _OnHost(child, ops) if ops else _OnDevice(_compile(child, frozenset(), options)))
-    return _boxed(lambda args: split.forward(*args))
-
-
-def _takes_host_result(node: fx.Node, reasons: dict[str, Any]) -> bool:
-    """A ``getitem`` belongs to the op whose results it takes apart."""
-    source: Any = node.args[0] if node.target is operator.getitem else None
-    return source is not None and source.name in reasons
-
-
-class _OnDevice(torch.nn.Module):
-    def __init__(self, call: Compiled) -> None:
-        super().__init__()
-        self.call = call
-
-    def forward(self, *args: Any) -> Any:
-        outputs = self.call(list(args))
-        return outputs[0] if len(outputs) == 1 else outputs
-
-
-class _OnHost(torch.nn.Module):
-    def __init__(self, body: fx.GraphModule, ops: list[_HostOp]) -> None:
-        super().__init__()
-        self.body = body
-        self.ops = ops
-
-    def forward(self, *args: Any) -> Any:
-        for op in self.ops:
-            _record_fallback(op)
-        return self.body(*args)
-
-
-def _host_op(op: _native.Unsupported | UnsupportedOp) -> _HostOp:
-    place = f"{op.file}:{op.line}" if op.file else "unknown place"
-    reason = op.reason if isinstance(op, _native.Unsupported) else op.reason or "it has no lowering"
-    return _HostOp(op.op or "", place, reason)
-
-
-def _record_fallback(op: _HostOp) -> None:
-    first = record_fallback(op.op, op.place)
-    log.debug("%s (%s) runs on the host: %s", op.op, op.place, op.reason)
-    if first:
-        warnings.warn(
-            f"{op.op} ({op.place}) runs on the host between compiled parts: {op.reason}. "
-            'Set options={"fallback": "error"} or TORCHTPU_FALLBACK=error to refuse it.',
-            stacklevel=2,
-        )
 
 
 def _unsupported_op(op: _native.Unsupported) -> UnsupportedOp:

@@ -77,9 +77,25 @@ def walk(gm: fx.GraphModule, static_inputs: Iterable[int] = ()) -> Walked:
     return Walked(program, walker.constants)
 
 
+def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Symbol]:
+    """Inputs that are expressions, such as the length of what an earlier part made: what they are called instead.
+
+    Nothing could be solved for the symbols in them.
+    """
+    names: dict[sympy.Basic, sympy.Symbol] = {}
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.SymInt):
+            expr = value.node.expr
+            if not expr.is_symbol and not expr.is_number:
+                names.setdefault(expr, sympy.Symbol(f"{node.name}_value", integer=True))
+    return names
+
+
 class _Walker:
     def __init__(self, gm: fx.GraphModule, static: frozenset[int] = frozenset()) -> None:
         self.gm = gm
+        self.renamed = compound_inputs(gm)
         self.static = static
         self.constants: list[torch.Tensor] = []
         self.inputs: list[dict[str, Any]] = []
@@ -129,13 +145,35 @@ class _Walker:
         if value is None:
             return {"as_none": True}
         if isinstance(value, torch.Tensor):
-            self.values["tensor"][name] = _tensor_meta(value)
+            self.values["tensor"][name] = self._tensor_meta(value)
             return {"as_tensor": {"name": name}}
         for types, kind, plain in _SYMBOLIC:
             if isinstance(value, types):
-                self.values[kind][name] = _sym(value, plain)
+                self.values[kind][name] = self._sym(value, plain)
                 return {f"as_{kind}": {"as_name": name}}
         raise UnsupportedValue(f"`{name}` is a {type(value).__name__}")
+
+    def _sym(self, value: Any, plain: str) -> dict[str, Any]:
+        if isinstance(value, float):
+            return {plain: _spell_float(value)}
+        if isinstance(value, (bool, int)):
+            return {plain: value}
+        expr = value.node.expr.xreplace(self.renamed) if self.renamed else value.node.expr
+        if expr.is_number or expr in (sympy.true, sympy.false):
+            return {plain: {"as_int": int, "as_float": float, "as_bool": bool}[plain](expr)}
+        return {"as_expr": {"expr_str": _srepr(expr), "hint": None}}
+
+    def _tensor_meta(self, tensor: torch.Tensor) -> dict[str, Any]:
+        strided = tensor.layout == torch.strided
+        return {
+            "dtype": _DTYPES.get(tensor.dtype, 0),
+            "sizes": [self._sym(size, "as_int") for size in tensor.shape],
+            "requires_grad": tensor.requires_grad,
+            "device": {"type": tensor.device.type, "index": tensor.device.index},
+            "strides": [self._sym(stride, "as_int") for stride in tensor.stride()] if strided else [],
+            "storage_offset": self._sym(tensor.storage_offset(), "as_int") if strided else {"as_int": 0},
+            "layout": _LAYOUTS.get(tensor.layout, 0),
+        }
 
     def _placeholder(self, node: fx.Node) -> None:
         arg = self._define(node, node.meta.get("val"))
@@ -322,30 +360,6 @@ def _spell_float(value: float) -> float | str:
 @functools.lru_cache(maxsize=4096)
 def _srepr(expr: sympy.Basic) -> str:
     return str(sympy.srepr(expr))
-
-
-def _sym(value: Any, plain: str) -> dict[str, Any]:
-    if isinstance(value, float):
-        return {plain: _spell_float(value)}
-    if isinstance(value, (bool, int)):
-        return {plain: value}
-    expr = value.node.expr
-    if expr.is_number or expr in (sympy.true, sympy.false):
-        return {plain: {"as_int": int, "as_float": float, "as_bool": bool}[plain](expr)}
-    return {"as_expr": {"expr_str": _srepr(expr), "hint": None}}
-
-
-def _tensor_meta(tensor: torch.Tensor) -> dict[str, Any]:
-    strided = tensor.layout == torch.strided
-    return {
-        "dtype": _DTYPES.get(tensor.dtype, 0),
-        "sizes": [_sym(size, "as_int") for size in tensor.shape],
-        "requires_grad": tensor.requires_grad,
-        "device": {"type": tensor.device.type, "index": tensor.device.index},
-        "strides": [_sym(stride, "as_int") for stride in tensor.stride()] if strided else [],
-        "storage_offset": _sym(tensor.storage_offset(), "as_int") if strided else {"as_int": 0},
-        "layout": _LAYOUTS.get(tensor.layout, 0),
-    }
 
 
 def _metadata(node: fx.Node) -> dict[str, str]:

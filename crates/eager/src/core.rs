@@ -115,6 +115,8 @@ pub struct OpStats {
     pub calls: u64,
     /// Calls not seen before.
     pub traced: u64,
+    /// Times that one waited for the size of its result.
+    pub sizes_read: u64,
 }
 
 /// All devices of a session.
@@ -249,8 +251,9 @@ impl Core {
         let counter = if executes { &self.counters.executions } else { &self.counters.shared };
         counter.fetch_add(1, Ordering::Relaxed);
     }
-    pub(crate) fn count_sizes_read(&self) {
+    pub(crate) fn count_sizes_read(&self, origin: Origin) {
         self.counters.sizes_read.fetch_add(1, Ordering::Relaxed);
+        self.lock().counts.entry((origin.op, origin.location)).or_default().sizes_read += 1;
     }
     pub(crate) fn device(&self, index: usize) -> Result<&Device> {
         let count = self.devices.len();

@@ -57,7 +57,7 @@ impl std::error::Error for Error {}
 impl From<ir::Error> for Error {
     fn from(error: ir::Error) -> Error {
         match error.kind() {
-            ir::ErrorKind::Unsupported => Error::not_implemented(error.message()),
+            ir::ErrorKind::Unsupported | ir::ErrorKind::DataDependent => Error::not_implemented(error.message()),
             ir::ErrorKind::Index => Error { kind: Kind::Index, message: error.message().to_owned() },
             ir::ErrorKind::Internal => {
                 Error::internal(format!("{} ({})", error.message(), error.op().unwrap_or_default()))

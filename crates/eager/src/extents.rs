@@ -19,7 +19,7 @@ impl Core {
         device: usize,
     ) -> Result<(Vec<Option<Made>>, Vec<i64>)> {
         let Some((held, count)) = asked else { return Ok((made, vec![])) };
-        self.count_sizes_read();
+        self.count_sizes_read(origin);
         let counts = self.read_counts(&held, count, origin, device);
         let counts = counts.inspect_err(|_| made.iter().flatten().for_each(|m| self.cell_drop(m.cell)))?;
         Ok((made, counts))

@@ -32,6 +32,7 @@ pub fn to_json(error: &Error) -> Value {
         "kind": match error.kind() {
             ErrorKind::Invalid | ErrorKind::Index => "invalid",
             ErrorKind::Unsupported => "unsupported",
+            ErrorKind::DataDependent => "data-dependent",
             ErrorKind::Internal => "internal",
         },
         "message": error.message(),
@@ -52,7 +53,7 @@ fn render_with(error: &Error, source: Option<&str>, color: bool) -> String {
     };
     let title = match error.kind() {
         ErrorKind::Invalid | ErrorKind::Index => "error",
-        ErrorKind::Unsupported => "error: not supported",
+        ErrorKind::Unsupported | ErrorKind::DataDependent => "error: not supported",
         ErrorKind::Internal => "internal error",
     };
     let op = error.op().filter(|op| !op.is_empty()).map(|op| format!("{}: ", clean(op))).unwrap_or_default();

@@ -12,6 +12,8 @@ pub enum ErrorKind {
     Index,
     /// The program is fine, but an op (or a mode of it) has no lowering.
     Unsupported,
+    /// The program is fine, but what an op gives, or its extents, is data: whoever has the data runs the op by itself.
+    DataDependent,
     /// An invariant of ours does not hold: a bug to report.
     Internal,
 }

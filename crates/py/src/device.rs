@@ -96,13 +96,13 @@ fn device_properties(index: usize) -> PyResult<(String, u64, u64)> {
     Ok((device.kind().to_owned(), total, free))
 }
 
-/// Counters of the device, and `(op, "file:line", calls, traced)` for each op and line.
+/// Counters of the device, and `(op, "file:line", calls, traced, sizes read)` for each op and line.
 #[pyfunction]
 fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let core = abi::core_if_made().filter(|_| !abi::forked());
     let (stats, ops) = py.detach(|| core.map(|core| (core.stats(), core.stats_by_op())).unwrap_or_default());
     let counts = PyDict::new(py);
-    let ops = ops.into_iter().map(|(op, line, counts)| (op, line, counts.calls, counts.traced));
+    let ops = ops.into_iter().map(|(op, line, counts)| (op, line, counts.calls, counts.traced, counts.sizes_read));
     counts.set_item("by_op", ops.collect::<Vec<_>>())?;
     counts.set_item("executions", stats.executions)?;
     counts.set_item("shared", stats.shared)?;

@@ -28,6 +28,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 fn class(error: &Error) -> &'static str {
     match error {
         Error::Program(e) if e.kind() == ErrorKind::Unsupported => "UnsupportedOp",
+        Error::Program(e) if e.kind() == ErrorKind::DataDependent => "DataDependentOp",
         Error::Program(_) | Error::Compile(_) => "CompileError",
         Error::Execute(_) | Error::Argument(_) => "ExecutionError",
         _ => "Error",

@@ -5,7 +5,7 @@
 
 use super::{Call, Outs, Rule};
 use crate::builder::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::ValueId;
 
 /// What such an op comes to.
@@ -78,6 +78,6 @@ pub fn loose(count: i64) -> i64 {
 
 /// The refusal of results with as many elements as the data says.
 pub(super) fn data_dependent(what: &str) -> Error {
-    Error::unsupported(format!("{what}: the shape of its result depends on the data"))
+    Error::new(ErrorKind::DataDependent, format!("{what}: the shape of its result depends on the data"))
         .with_help("use a form whose result has a fixed shape, such as torch.where or torch.nonzero_static")
 }

@@ -4,7 +4,7 @@ use super::support::torch_name;
 use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::ensure;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::literal::Number;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -18,6 +18,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3], [2, 4]", "Tensor sizes mismatch"),
         ],
     ),
+    OpDef::number("aten::_local_scalar_dense(Tensor self) -> Scalar", read, &[err("f32[]", "a number that is data")]),
     OpDef::new("aten::_assert_async(Tensor self) -> ()", nothing, &[ok("bool[]{1}")]),
     OpDef::new("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", nothing, &[ok("bool[]{1}, 'text'")]),
     OpDef::new(
@@ -60,6 +61,11 @@ pub(super) static OPS: &[OpDef] = &[
 
 const RANGE: &[Sample] =
     &[ok("3"), ok("3, min=0, max=5"), err("7, min=0, max=5", "Invalid value range for 7 between [0, 5]")];
+
+/// What `item()` comes to.
+fn read(_: &Call<'_>) -> Result<Scalar> {
+    Err(Error::new(ErrorKind::DataDependent, "gives a number that is data"))
+}
 
 /// An assertion that only the running program could make: plugins have no way to fail.
 fn nothing(_: &Call<'_>, _: &Builder) -> Result<Outs> {

@@ -1,0 +1,131 @@
+"""A graph cut into parts: compiled ones, and between them ops that cannot be inside of one.
+
+Ops without a lowering run on the host. Ops that give as much as the data says run on the device, each by itself, and
+wait for their sizes; numbers that are data are read. All are counted by line, and runs on the host warned of once.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.passes.split_module import split_module
+from torch.utils import _pytree as pytree
+
+from torchtpu import _native
+from torchtpu._errors import DataDependentOp, UnsupportedOp
+from torchtpu._stats import record_fallback, record_read
+
+log = logging.getLogger("torchtpu")
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An op that runs between compiled parts, and why."""
+
+    op: str
+    place: str
+    reason: str
+    on_host: bool
+
+    @staticmethod
+    def of(error: _native.Unsupported | UnsupportedOp) -> Apart:
+        place = f"{error.file}:{error.line}" if error.file else "unknown place"
+        reason = error.reason or "it has no lowering"
+        return Apart(error.op or "", place, reason, on_host=not isinstance(error, DataDependentOp))
+
+    def record(self) -> None:
+        """Counts a run of it."""
+        if not self.on_host:
+            record_read(self.op, self.place)
+            return
+        log.debug("%s (%s) runs on the host: %s", self.op, self.place, self.reason)
+        if record_fallback(self.op, self.place):
+            warnings.warn(
+                f"{self.op} ({self.place}) runs on the host between compiled parts: {self.reason}. "
+                'Set options={"fallback": "error"} or TORCHTPU_FALLBACK=error to refuse it.',
+                stacklevel=2,
+            )
+
+
+def cut(
+    gm: fx.GraphModule,
+    errors: Sequence[_native.Unsupported | UnsupportedOp],
+    compile_part: Callable[[fx.GraphModule], Compiled],
+) -> Compiled:
+    """Cuts ``gm`` at the nodes that ``errors`` are about, and compiles what lies between."""
+    apart = {error.node: Apart.of(error) for error in errors if error.node}
+    for op in apart.values():
+        log.info("cut at %s (%s): %s", op.op, op.place, op.reason)
+    parts, ops = _number(gm, apart)
+    split: Any = split_module(gm, gm, lambda node: parts[node], keep_original_order=True)
+    for name, child in split.named_children():
+        # split_module renames nodes, but numbers its modules as we numbered the parts.
+        between = ops.get(int(name.removeprefix("submod_")))
+        setattr(split, name, _Between(child, between) if between else _Part(compile_part(child)))
+    return lambda args: split.forward(*args)
+
+
+def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, int], dict[int, list[Apart]]]:
+    """The part that each node is in, and the ops of those parts that are not compiled."""
+    parts: dict[fx.Node, int] = {}
+    ops: dict[int, list[Apart]] = {}
+    part, before = 0, None
+    for node in gm.graph.nodes:
+        source: Any = node.args[0] if node.target is operator.getitem else node  # stays with what it takes apart
+        op = apart.get(source.name)
+        # None in a compiled part. What is reckoned of a number right behind its reading is reckoned there.
+        here = False if before is False and _is_arithmetic(node) else op and op.on_host
+        part += here != before
+        parts[node], before = part, here
+        if node.name in apart:
+            ops.setdefault(part, []).append(apart[node.name])
+    return parts, ops
+
+
+def _is_arithmetic(node: fx.Node) -> bool:
+    """Whether it takes and gives nothing but numbers."""
+    values = (node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes))
+    numbers = all(isinstance(value, torch.types.py_sym_types) for value in values)
+    return node.op == "call_function" and not isinstance(node.target, torch._ops.OpOverload) and numbers
+
+
+class _Part(torch.nn.Module):
+    def __init__(self, call: Compiled) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *args: Any) -> Any:
+        outputs = self.call(list(args))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+class _Between(torch.nn.Module):
+    def __init__(self, body: fx.GraphModule, ops: list[Apart]) -> None:
+        super().__init__()
+        self.body = body
+        self.ops = ops
+        results = next(node for node in body.graph.nodes if node.op == "output").args
+        values = [node.meta.get("val") for node in pytree.tree_leaves(results) if isinstance(node, fx.Node)]
+        makes_tensors = any(isinstance(value, torch.Tensor) for value in values)
+        self.on_device = makes_tensors and not ops[0].on_host
+
+    def forward(self, *args: Any) -> Any:
+        for op in self.ops:
+            op.record()
+        if not self.on_device or any(t.device.type == "tpu" for t in _tensors(args)):
+            return self.body(*args)
+        results = self.body(*pytree.tree_map_only(torch.Tensor, lambda t: t.to("tpu"), args))
+        return pytree.tree_map_only(torch.Tensor, lambda t: t.cpu(), results)
+
+
+def _tensors(args: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))

@@ -1,0 +1,112 @@
+"""Graphs in which sizes and numbers are data: read where they are needed, counted by line, and never a fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torchtpu
+from torch import Tensor
+
+ERROR = {"fallback": "error"}
+
+
+@pytest.fixture(autouse=True)
+def _capture() -> Iterator[None]:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        yield
+
+
+def reads(fn: Callable[..., Any]) -> dict[str, int]:
+    """How often each op was waited for on the lines of `fn`."""
+    first = fn.__code__.co_firstlineno
+    lines = {f"{__file__}:{line}" for line in range(first, first + 10)}
+    counts = {op: sum(places.get(line, 0) for line in lines) for op, places in torchtpu.stats()["reads"].items()}
+    return {op: n for op, n in counts.items() if n}
+
+
+def positive(x: Tensor) -> Tensor:
+    return (x * 2)[x > 0] + 1
+
+
+def places(x: Tensor) -> Tensor:
+    found = (x > 0).nonzero()
+    return found.float().sum(0) + found.shape[0]
+
+
+def length(x: Tensor) -> Tensor:
+    return torch.ones(int(x.abs().sum().item()), 2, device=x.device) * x[0]
+
+
+def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
+    values, counts = torch.unique(x.round(), return_counts=True)
+    return values * 2, counts
+
+
+FUNCTIONS = {
+    positive: {"aten.index.Tensor": 1},
+    places: {"aten.nonzero.default": 1},
+    length: {"aten._local_scalar_dense.default": 1},
+    distinct: {"aten._unique2.default": 1},
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+def test_sizes_that_are_data(fn: Callable[..., Any], device: str) -> None:
+    torch._dynamo.reset()
+    step, before = torch.compile(fn, backend="torchtpu", fullgraph=True, options=ERROR), reads(fn)
+    inputs = [torch.tensor(v) for v in ([1.0, -2.0, 3.0], [-1.0, -1.0, -1.0], [1.0, 1.0, 4.0])]
+    for x in inputs:
+        torch.testing.assert_close(step(x.to(device)), fn(x), check_device=False)
+    counted = {op: n - before.get(op, 0) for op, n in reads(fn).items()}
+    assert counted == {op: n * len(inputs) for op, n in FUNCTIONS[fn].items()}
+
+
+def test_gradients_through_a_mask() -> None:
+    x = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    torch._dynamo.reset()
+    torch.compile(positive, backend="torchtpu", fullgraph=True, options=ERROR)(x).square().sum().backward()
+    ours, x.grad = x.grad, None
+    positive(x).square().sum().backward()
+    torch.testing.assert_close(ours, x.grad)
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def asserted(x: Tensor) -> Tensor:
+    torch._assert_async((x > 0).all(), "all have to be positive")
+    return x.log()
+
+
+def factor(x: Tensor) -> Tensor:
+    return torch.linalg.cholesky(x * 2) + 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_assertions_hold_in_compiled_graphs(device: str) -> None:
+    torch._dynamo.reset()
+    step = torch.compile(asserted, backend="torchtpu", fullgraph=True, options=ERROR)
+    x = torch.tensor([1.0, 2.0])
+    torch.testing.assert_close(step(x.to(device)), x.log(), check_device=False)
+    with pytest.raises(RuntimeError, match="all have to be positive"):
+        step(-x.to(device))
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("training", [True, False])
+def test_failed_factorisations_raise_in_compiled_graphs(device: str, training: bool) -> None:
+    torch._dynamo.reset()
+    step = torch.compile(factor, backend="torchtpu", fullgraph=True, options=ERROR)
+    theirs = (torch.eye(3) + 0.1).requires_grad_(training)
+    ours = theirs.detach().to(device).requires_grad_(training)
+    torch.testing.assert_close(step(ours), factor(theirs), check_device=False)
+    if training:
+        step(ours).sum().backward()
+        factor(theirs).sum().backward()
+        torch.testing.assert_close(ours.grad, theirs.grad, check_device=False)
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+        step(-ours)
