@@ -22,6 +22,8 @@ from torchtpu import _native
 from torchtpu._errors import DataDependentOp, UnsupportedOp
 from torchtpu._stats import record_fallback, record_read
 
+aten, prims = torch.ops.aten, torch.ops.prims
+
 log = logging.getLogger("torchtpu")
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
@@ -72,6 +74,26 @@ def cut(
         between = ops.get(int(name.removeprefix("submod_")))
         setattr(split, name, _Between(child, between) if between else _Part(compile_part(child)))
     return lambda args: split.forward(*args)
+
+
+def keep_tensors(gm: fx.GraphModule) -> None:
+    """A tensor made of a number that was read from a tensor is that tensor: nothing needs to be read for it."""
+    for node in gm.graph.nodes:
+        number = node.args[0] if node.target is aten.scalar_tensor.default else None
+        if isinstance(number, fx.Node) and number.target is aten._local_scalar_dense.default:
+            source: Any = number.args[0]
+            dtype = node.meta["val"].dtype
+            if source.meta["val"].device != node.meta["val"].device:
+                continue
+            node.target, node.args, node.kwargs = prims.convert_element_type.default, (source, dtype), {}
+            if source.meta["val"].dim():
+                with gm.graph.inserting_after(node):
+                    shaped = gm.graph.call_function(aten.view.default, (node, []))
+                shaped.meta.update(node.meta)
+                node.replace_all_uses_with(shaped, delete_user_cb=lambda user, kept=shaped: user is not kept)
+                node.meta["val"] = source.meta["val"].to(dtype)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
 
 
 def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, int], dict[int, list[Apart]]]:

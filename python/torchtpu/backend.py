@@ -25,7 +25,8 @@ from torch.utils import _pytree as pytree
 from torchtpu import _native, _plugins
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
-from torchtpu._parts import cut
+from torchtpu._parts import cut, keep_tensors
+from torchtpu._views import add_places, remade_outputs, with_places
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import UnsupportedValue, compound_inputs, walk
 
@@ -87,7 +88,7 @@ def torchtpu(
         log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
     parsed = Options.parse(options)
     keep_dropout(gm)
-    forward = functools.partial(compile_graph, options=parsed, static=_static_inputs)
+    forward = functools.partial(compile_graph, options=parsed, static=_static_inputs, remade=remade_outputs)
     backend = aot_autograd(
         fw_compiler=forward,
         bw_compiler=functools.partial(compile_graph, options=parsed),
@@ -125,17 +126,22 @@ def compile_graph(
     *,
     options: Options,
     static: Callable[[], frozenset[int]] = frozenset,
+    remade: Callable[[], frozenset[int]] = frozenset,
 ) -> Compiled:
     """Compiles a functional aten graph into a boxed callable.
 
     An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
     """
+    keep_tensors(gm)
+    views = add_places(gm, remade())
     effects, needed = take_effects(gm)
     try:
         call = _compile(gm, static(), options)
     except Error as error:
         return _boxed(_raiser(error))
-    return _boxed(with_effects_behind(call, effects, needed)) if effects else call
+    if effects:
+        call = with_effects_behind(call, effects, needed)
+    return _boxed(with_places(call, views) if views else call)
 
 
 def _static_inputs() -> frozenset[int]:
@@ -183,13 +189,17 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         if options.fallback == "error":
             raise _unsupported_op(unsupported[0])
         return _cut(gm, unsupported, options)
+    hints, known = _hints(gm)
     try:
-        program.check(_hints(gm))
+        program.check(hints)
     except UnsupportedOp as error:
         forbidden = options.fallback == "error" and not isinstance(error, DataDependentOp)
         if forbidden or error.node is None:
             raise
         return _cut(gm, [error], options)
+    except Error:
+        if known:  # else the sizes that were made up may be what is wrong: the call will tell
+            raise
     index = _device_index(gm)
     program.prepare(index or 0)
     run = program if index is None else _on_device(program, gm, index)
@@ -258,9 +268,10 @@ def _log_compile(traced: int, report: dict[str, Any]) -> None:
     )
 
 
-def _hints(gm: fx.GraphModule) -> dict[str, int]:
-    """A value for each symbol in the inputs: what it was at capture, or a few where it depends on data."""
+def _hints(gm: fx.GraphModule) -> tuple[dict[str, int], bool]:
+    """A value for each symbol in the inputs: what it was at capture, or else one made up; and whether none was."""
     symbols: dict[str, int] = {str(name): UNKNOWN_SIZE for name in compound_inputs(gm).values()}
+    known = not symbols
     for node in gm.graph.nodes:
         if node.op != "placeholder":
             break
@@ -269,9 +280,10 @@ def _hints(gm: fx.GraphModule) -> dict[str, int]:
         for size in sizes:
             if isinstance(size, torch.SymInt):
                 shapes: Any = size.node.shape_env
-                known = shapes.backed_var_to_val
-                symbols.update((str(s), int(known.get(s, UNKNOWN_SIZE))) for s in size.node.expr.free_symbols)
-    return symbols
+                seen, free = shapes.backed_var_to_val, size.node.expr.free_symbols
+                symbols.update((str(s), int(seen.get(s, UNKNOWN_SIZE))) for s in free)
+                known = known and all(s in seen for s in free)
+    return symbols, known
 
 
 def _lifts(gm: fx.GraphModule) -> bool:

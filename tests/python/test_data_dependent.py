@@ -110,3 +110,51 @@ def test_failed_factorisations_raise_in_compiled_graphs(device: str, training: b
         torch.testing.assert_close(ours.grad, theirs.grad, check_device=False)
     with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
         step(-ours)
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("written", [False, True])
+def test_views_at_places_that_change(device: str, written: bool) -> None:
+    """A result that is a view of an input is one here, and lies where it should."""
+
+    def part(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        if written:
+            x.mul_(2)
+        return x[n : n + 2, n:], x.T[n:]
+
+    torch._dynamo.reset()
+    step = torch.compile(part, backend="torchtpu", fullgraph=True, options=ERROR, dynamic=True)
+    for n in (3, 2, 1):
+        theirs = torch.arange(30.0).reshape(5, 6)
+        ours = theirs.to(device)
+        if device == "cpu":
+            ours = ours.clone()
+        wanted, got = part(theirs, n), step(ours, n)
+        torch.testing.assert_close(got, wanted, check_device=False)
+        for t in (*wanted, *got):
+            t.zero_()
+        torch.testing.assert_close(ours, theirs, check_device=False)
+
+
+def test_views_at_places_that_are_data() -> None:
+    torch._dynamo.reset()
+    x, places = torch.arange(10.0), torch.tensor([1, 4])
+    step = torch.compile(torch.tensor_split, backend="torchtpu", fullgraph=True, options=ERROR)
+    torch.testing.assert_close(step(x, places), torch.tensor_split(x, places))
+    start = torch.tensor(3)
+    cut = torch.compile(lambda x, n: x.narrow(0, n.item(), 2) + 1, backend="torchtpu", fullgraph=True, options=ERROR)
+    torch.testing.assert_close(cut(x, start), x[3:5] + 1)
+
+
+def test_a_number_that_only_leaves_the_graph_is_never_read() -> None:
+    torch._dynamo.reset()
+
+    def total(x: Tensor) -> float:
+        return x.sum().item()
+
+    step, before = torch.compile(total, backend="torchtpu", fullgraph=True, options=ERROR), reads(total)
+    assert step(torch.ones(3)) == 3.0
+    assert reads(total) == before

@@ -34,17 +34,29 @@ pub struct Sym {
 #[derive(Debug, Default)]
 pub struct Symbols {
     values: BTreeMap<Arc<str>, i64>,
+    /// What sizes that are data came out as: they follow from the bindings, so the program does not depend on them.
+    learned: RefCell<BTreeMap<Arc<str>, i64>>,
     consulted: RefCell<BTreeSet<Arc<str>>>,
 }
 
 impl Symbols {
     /// With these values.
     pub fn new(values: BTreeMap<Arc<str>, i64>) -> Symbols {
-        Symbols { values, consulted: RefCell::default() }
+        Symbols { values, ..Symbols::default() }
     }
     /// The value of symbol `name`.
     pub fn get(&self, name: &str) -> Option<i64> {
-        self.values.get(name).copied()
+        self.values.get(name).copied().or_else(|| self.learned.borrow().get(name).copied())
+    }
+    /// Binds a symbol that has no value to what it came out as.
+    pub fn learn(&self, name: Arc<str>, value: i64) {
+        if !self.values.contains_key(&name) {
+            self.learned.borrow_mut().entry(name).or_insert(value);
+        }
+    }
+    /// Whether the value of `name` came out of the program itself.
+    pub fn is_learned(&self, name: &str) -> bool {
+        self.learned.borrow().contains_key(name)
     }
     /// The value of `sym`, on which the program from now on depends.
     pub fn consult(&self, sym: &Sym) -> Number {

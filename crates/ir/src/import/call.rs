@@ -199,6 +199,7 @@ impl<'t> Importer<'t> {
 
     /// The layout recorded for `name`.
     fn expected(&self, scope: &Scope<'t>, name: &str, dtype: DType, shape: &[usize]) -> Result<Layout> {
+        self.learn(scope, name, shape)?;
         let (want, layout) = self.tensor_meta(scope, name)?;
         if want != dtype || layout.sizes[..] != *shape {
             let sizes = &layout.sizes[..];

@@ -35,7 +35,27 @@ impl<'t> Importer<'t> {
             return Err(self.unbound(name));
         }
         let value = expr.evaluate(&|s| self.context.symbols.get(s))?;
-        Ok(Sym { expr: text, free, value })
+        let (learned, given): (Vec<_>, Vec<_>) = free.iter().cloned().partition(|s| self.context.symbols.is_learned(s));
+        if learned.is_empty() {
+            return Ok(Sym { expr: text, free, value });
+        }
+        // Nobody outside could evaluate it: the program holds for this value.
+        self.context.symbols.consult(&Sym { expr: text.clone(), free: given.into(), value });
+        Ok(Sym { expr: text, free: Arc::new([]), value })
+    }
+
+    /// Binds the symbols that stand for extents of the value called `name`, and have no value, to those that it has.
+    pub(super) fn learn(&self, scope: &Scope<'t>, name: &str, shape: &[usize]) -> Result<()> {
+        let Some(meta) = scope.graph.tensor_values.get(name) else { return Ok(()) };
+        for (size, &extent) in meta.sizes.iter().zip(shape) {
+            let SymInt::AsExpr(e) = size else { continue };
+            if let Expr::Symbol(symbol) = Expr::parse(&e.expr_str)?
+                && self.context.symbols.get(&symbol).is_none()
+            {
+                self.context.symbols.learn(symbol, extent as i64);
+            }
+        }
+        Ok(())
     }
 
     fn unbound(&self, name: &str) -> Error {

@@ -10,43 +10,58 @@ use crate::types::{Dims, Shape};
 use crate::{Comparison, DType, Reducer, ensure};
 use std::collections::BTreeMap;
 
-pub(super) static OPS: &[OpDef] = &[OpDef::new(
-    "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
-    einsum,
-    &[
-        ok("'ij,jk->ik', [f32[2,3], f32[3,4]]"),
-        ok("'ij, jk', [f32[2,3], f32[3,4]]"),
-        ok("'bij,bjk->bki', [f32[2,3,4], f32[2,4,5]]"),
-        ok("'i,j->ji', [f64[2], f64[3]]"),
-        ok("'ii->i', [f32[3,3]{nan,1,2,3}]"),
-        ok("'ii', [i64[3,3]]"),
-        ok("'iij,jk->k', [f32[2,2,3], f32[3,4]]"),
-        ok("'ij->', [bf16[2,3]{0..1}]"),
-        ok("'...ij,...jk->...ik', [f32[5,1,2,3], f32[6,3,4]]"),
-        ok("'b...,b...->...', [f32[2,3,4], f32[2,1,4]]"),
-        ok("'ij,jk->ik', [f32[2,1], f32[3,5]]"),
-        ok("'bhqd,bkhd->bhqk', [bf16[2,3,4,8]{0..1}, bf16[2,5,3,8]{0..1}]"),
-        ok("'a,ab,abc->abc', [f32[2], f32[2,3], f32[2,3,4]]"),
-        ok("'ij,kj,lj->ikl', [f32[2,3], f32[4,3], f32[5,3]]"),
-        ok("'ij,jk->ik', [f32[2,0], f32[0,4]]"),
-        err(
-            "'ij,jk->ik', [f32[2,3], f32[4,5]]",
-            "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
-        ),
-        err("'ij,jk', [f32[2,3]]", "einsum(): fewer operands were provided than specified in the equation"),
-        err(
-            "'ij', [f32[2,3,4]]",
-            "einsum(): the number of subscripts in the equation (2) does not match the number of dimensions (3) for operand 0 and no ellipsis was given",
-        ),
-        err(
-            "'ij->k', [f32[2,3]]",
-            "einsum(): output subscript k does not appear in the equation for any input operand",
-        ),
-        err("'ij->ii', [f32[2,3]]", "einsum(): output subscript i appears more than once in the output"),
-        err("'ii->i', [f32[2,3]]", "einsum(): subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
-        err("'ij,jk->ik', [f32[2,3], f64[3,5]]", "expected scalar type Float but found Double"),
-    ],
-)];
+pub(super) static OPS: &[OpDef] = &[
+    OpDef::new(
+        "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+        einsum,
+        &[
+            ok("'ij,jk->ik', [f32[2,3], f32[3,4]]"),
+            ok("'ij, jk', [f32[2,3], f32[3,4]]"),
+            ok("'bij,bjk->bki', [f32[2,3,4], f32[2,4,5]]"),
+            ok("'i,j->ji', [f64[2], f64[3]]"),
+            ok("'ii->i', [f32[3,3]{nan,1,2,3}]"),
+            ok("'ii', [i64[3,3]]"),
+            ok("'iij,jk->k', [f32[2,2,3], f32[3,4]]"),
+            ok("'ij->', [bf16[2,3]{0..1}]"),
+            ok("'...ij,...jk->...ik', [f32[5,1,2,3], f32[6,3,4]]"),
+            ok("'b...,b...->...', [f32[2,3,4], f32[2,1,4]]"),
+            ok("'ij,jk->ik', [f32[2,1], f32[3,5]]"),
+            ok("'bhqd,bkhd->bhqk', [bf16[2,3,4,8]{0..1}, bf16[2,5,3,8]{0..1}]"),
+            ok("'a,ab,abc->abc', [f32[2], f32[2,3], f32[2,3,4]]"),
+            ok("'ij,kj,lj->ikl', [f32[2,3], f32[4,3], f32[5,3]]"),
+            ok("'ij,jk->ik', [f32[2,0], f32[0,4]]"),
+            err(
+                "'ij,jk->ik', [f32[2,3], f32[4,5]]",
+                "einsum(): subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3",
+            ),
+            err("'ij,jk', [f32[2,3]]", "einsum(): fewer operands were provided than specified in the equation"),
+            err(
+                "'ij', [f32[2,3,4]]",
+                "einsum(): the number of subscripts in the equation (2) does not match the number of dimensions (3) for operand 0 and no ellipsis was given",
+            ),
+            err(
+                "'ij->k', [f32[2,3]]",
+                "einsum(): output subscript k does not appear in the equation for any input operand",
+            ),
+            err("'ij->ii', [f32[2,3]]", "einsum(): output subscript i appears more than once in the output"),
+            err(
+                "'ii->i', [f32[2,3]]",
+                "einsum(): subscript i is repeated for operand 0 but the sizes don't match, 3 != 2",
+            ),
+            err("'ij,jk->ik', [f32[2,3], f64[3,5]]", "expected scalar type Float but found Double"),
+        ],
+    ),
+    OpDef::new(
+        "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
+        trilinear,
+        &[
+            ok("f32[2,3], f32[4,3,5], f32[2,5], [1,3], [0], [1,2], [2,3]"),
+            ok("f64[2,3], f64[2,4], f64[2,5], [2,3], [1,3], [1,2], [0]"),
+            ok("bf16[2,3]{0..1}, bf16[4,3,5]{0..1}, bf16[2,5]{0..1}, [1,3], [0], [1,2], [2,3]"),
+            ok("f32[0,3], f32[4,3,5], f32[0,5], [1,3], [0], [1,2], [2,3]"),
+        ],
+    ),
+];
 
 /// A subscript: a letter, or a dimension of the ellipsis counted from its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,6 +154,31 @@ fn einsum(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let result = output_labels(output, &terms, &operands)?;
     let operands = operands.into_iter().map(|o| squeezed(b, o, &extents)).collect::<Result<Vec<_>>>()?;
     one(contracted(c, b, operands, &result)?)
+}
+
+/// The sum over `sumdim` of the product of three tensors, each given dimensions of extent 1 at the places `expand`.
+fn trilinear(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let mut operands = vec![];
+    let mut extents = BTreeMap::new();
+    let mut rank = 0;
+    for (i, (name, expand)) in [("i1", "expand1"), ("i2", "expand2"), ("i3", "expand3")].into_iter().enumerate() {
+        let (value, expand) = (c.tensor(b, name)?, c.ints(expand)?);
+        rank = b.rank(value) + expand.len();
+        let labels = (0..rank).filter(|&d| !expand.contains(&(d as i64))).map(place).collect();
+        let operand = Labelled { value, labels };
+        ensure!(operand.labels.len() == b.rank(value), "trilinear: dimensions of `{name}` are named twice");
+        see(b, &operand, i, &mut extents)?;
+        operands.push(operand);
+    }
+    let over = c.ints("sumdim")?;
+    let result: Vec<Label> = (0..rank).filter(|&d| !over.contains(&(d as i64))).map(place).collect();
+    let operands = operands.into_iter().map(|o| squeezed(b, o, &extents)).collect::<Result<Vec<_>>>()?;
+    one(contracted(c, b, operands, &result)?)
+}
+
+/// The label of a dimension without a letter.
+fn place(dim: usize) -> Label {
+    Label::Ellipsis(std::cmp::Reverse(dim))
 }
 
 fn same_types(b: &Builder, tensors: &[ValueId]) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Powers.
 
 use super::expr::Expr;
-use super::support::{Operand, elementwise, not_implemented, result_type};
-use super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::support::{Operand, elementwise, not_implemented, result_type, to_float};
+use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -74,15 +74,31 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["float_power.Scalar_out"]),
     OpDef::new(
         "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
-        |c, b| {
-            let two = Operand::Scalar(Scalar::Known(Number::Float(2.0)));
-            let power = pow(c, b, two, c.operand(b, "other")?)?;
-            one(super::arithmetic::multiply(c, b, c.operand(b, "self")?, power.into())?)
-        },
-        &[ok("f32[9], i64[9]"), ok("i64[9], i32[9]{-3..4}"), ok("f32[3], f32[3]"), ok("f64[2], i64[2]")],
+        ldexp,
+        &[
+            ok("f32[9], i64[9]"),
+            ok("i64[9], i32[9]{-3..4}"),
+            ok("f32[3], f32[3]"),
+            ok("f64[2], i64[2]{200,-3}"),
+            ok("f32[2]{1e-30,1e30}, i64[2]{190,-190}"),
+            ok("bf16[3], i32[3]{-2..3}"),
+            ok("f16[2], f32[2]"),
+        ],
     )
     .variants(&["ldexp_", "ldexp.out"]),
 ];
+
+/// `self * 2^other`, in two steps: the power alone may be out of range.
+fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
+    let dtype = to_float(c, result_type(c, b, &operands));
+    let wide = if dtype.size() < 4 { DType::F32 } else { dtype };
+    let scaled = elementwise(c, b, operands, wide, |[x, exponent]| {
+        let (two, half) = (x.constant(2.0), (exponent * 0.5).floor());
+        x * two.pow(half) * two.pow(exponent - half)
+    })?;
+    one(b.convert(scaled, dtype)?)
+}
 
 fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(pow(c, b, c.operand(b, "self")?, c.operand(b, "exponent")?)?)
