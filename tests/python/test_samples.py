@@ -115,6 +115,7 @@ NOT_SPECIAL = {
     "linalg_inv": "factorisations meet infinities in other orders",
     "linalg_lu": "factorisations meet infinities in other orders",
     "linalg_eig": "factorisations meet infinities in other orders",
+    "linalg_ldl": "factorisations meet infinities in other orders",
     "linalg_lstsq": "factorisations meet infinities in other orders",
     "linalg_pinv": "factorisations meet infinities in other orders",
     "ormqr": "PyTorch's kernels multiply infinities with zeros, or do not",

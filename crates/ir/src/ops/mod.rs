@@ -235,6 +235,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("index", index::OPS),
     ("index_slices", index::slices::OPS),
     ("join", join::OPS),
+    ("ldl", linalg::LDL),
     ("least_squares", linalg::LEAST_SQUARES),
     ("logic", logic::OPS),
     ("loss", loss::OPS),

@@ -239,7 +239,7 @@ fn index_at(b: &Builder, v: ValueId, k: ValueId) -> Result<ValueId> {
 }
 
 /// What pivots are chosen by: for complex numbers LAPACK takes the sum of their parts' sizes.
-fn pivot_size(b: &Builder, v: ValueId) -> Result<ValueId> {
+pub(super) fn pivot_size(b: &Builder, v: ValueId) -> Result<ValueId> {
     match b.dtype(v).is_complex() {
         true => formula(b, [v], |[z]| z.real().abs() + z.imag().abs()),
         false => b.unary(Unary::Abs, v),
