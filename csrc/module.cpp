@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "shim.h"
@@ -107,6 +108,23 @@ PyObject* set_fallback_handler(PyObject*, PyObject* handler) {
   Py_RETURN_NONE;
 }
 
+// A thread of backward passes lets go of a pass only after the pass is over. Where that meets the end of the interpreter,
+// Python ends the thread as it takes the lock, and with it the process. So that nothing is left to let go of: a pass
+// without Python objects, behind which there is no other one on the thread.
+PyObject* settle_backward(PyObject*, PyObject*) {
+  HANDLE_TH_ERRORS
+  const pybind11::gil_scoped_release unlocked;
+  const c10::InferenceMode no_inference(false);
+  const at::AutoGradMode with_gradients(true);
+  for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
+    const auto options = at::TensorOptions().device(kTpu, i);
+    const auto leaf = at::empty({0}, options).requires_grad_();
+    torch::autograd::backward({leaf.view({0})}, {at::empty({0}, options)});
+  }
+  END_HANDLE_TH_ERRORS
+  Py_RETURN_NONE;
+}
+
 PyObject* add_foreign(PyObject*, PyObject* folder) {
   const char* path = PyUnicode_AsUTF8(folder);
   if (path == nullptr) return nullptr;
@@ -137,6 +155,7 @@ PyMethodDef methods[] = {
     {"default_generator", get_default_generator, METH_O, "The generator of a device."},
     {"seed_all", seed_all_devices, METH_O, "Seeds the generators of all devices."},
     {"wrap", wrap_storage, METH_VARARGS, "A tensor over a storage: its number, address, bytes, type and layout."},
+    {"settle_backward", settle_backward, METH_NOARGS, "Waits until the threads of backward passes hold nothing."},
     {"add_foreign_folder", add_foreign, METH_O, "Lines in files whose path begins so are not the user's."},
     {"mode", get_mode, METH_NOARGS, "How this thread runs calls: bits of TpuMode in csrc/abi.h."},
     {"set_mode", choose_mode, METH_VARARGS, "Sets how this thread runs calls; or those threads that were told nothing."},

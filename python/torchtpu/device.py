@@ -43,10 +43,19 @@ def register() -> None:
     torch._register_device_module("tpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _prefer_bfloat16()
-    atexit.register(_native.device_drain)
+    atexit.register(_come_to_rest, shim)
     _export_through_the_host()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
         shim.set_mode(_bits(mode, False), True)
+
+
+def _come_to_rest(shim: Any) -> None:
+    """Leaves no thread at work when the process ends."""
+    if _native.device_in_use():
+        try:
+            shim.settle_backward()
+        finally:
+            _native.device_drain()
 
 
 def _prefer_bfloat16() -> None:

@@ -72,6 +72,12 @@ fn device_synchronize(py: Python<'_>, index: usize) -> PyResult<()> {
     py.detach(wait).map_err(raise)
 }
 
+/// Whether this process has used a device.
+#[pyfunction]
+fn device_in_use() -> bool {
+    abi::core_if_made().is_some() && !abi::forked()
+}
+
 /// Starts all calls that are in line, so that no thread of the device's is at work when the process ends.
 #[pyfunction]
 fn device_drain(py: Python<'_>) {
@@ -118,6 +124,7 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(device_synchronize, m)?)?;
     m.add_function(wrap_pyfunction!(device_drain, m)?)?;
     m.add_function(wrap_pyfunction!(device_forked, m)?)?;
+    m.add_function(wrap_pyfunction!(device_in_use, m)?)?;
     m.add_function(wrap_pyfunction!(device_properties, m)?)?;
     m.add_function(wrap_pyfunction!(device_stats, m)?)
 }
