@@ -128,6 +128,58 @@ def test_results_of_unknown_size_into_given_tensors() -> None:
         torch.nonzero(x, out=values)
 
 
+DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gamma below 1": lambda x: torch._standard_gamma(x * 0.3),
+    "gamma above 1": lambda x: torch._standard_gamma(x * 7.5),
+    "dirichlet": lambda x: torch._sample_dirichlet(x[:, None] * torch.tensor([2.0, 0.5, 3.0]).to(x.device))[:, 1],
+    "poisson, few": lambda x: torch.poisson(x * 3.7),
+    "poisson, at the border": lambda x: torch.poisson(x * 10),
+    "poisson, many": lambda x: torch.poisson(x * 1234.5),
+    "binomial, few": lambda x: torch.binomial(x * 30, x * 0.1),
+    "binomial, at the border": lambda x: torch.binomial(x * 100, x * 0.1),
+    "binomial, many": lambda x: torch.binomial(x * 900, x * 0.3),
+    "binomial, likely": lambda x: torch.binomial(x * 900, x * 0.8),
+    "binomial, likely and few": lambda x: torch.binomial(x * 30, x * 0.9),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_distributions_drawn_by_rejection(name: str) -> None:
+    """Moments and quantiles of so many numbers differ from PyTorch's by no more than chance allows."""
+    torch.manual_seed(7)
+    ones = torch.ones(100_000)
+    ours, theirs = DRAWS[name](ones.to("tpu")).cpu().double(), DRAWS[name](ones).double()
+    spread = (theirs.var() / len(ones)).sqrt()
+    assert abs(ours.mean() - theirs.mean()) < 6 * spread
+    fourth = ((theirs - theirs.mean()) ** 4).mean()
+    assert abs(ours.var() - theirs.var()) < 6 * (2 * fourth / len(ones)).sqrt()
+    for level in (0.01, 0.1, 0.5, 0.9, 0.99):
+        bound = theirs.quantile(level)
+        below = [(sample <= bound).double().mean() for sample in (ours, theirs)]
+        assert abs(below[0] - below[1]) < 6 * (2 * level * (1 - level) / len(ones)) ** 0.5
+
+
+def test_distributions_of_what_cannot_be_drawn() -> None:
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([0.0, nan, inf, -1.0], device="tpu")
+    torch.testing.assert_close(torch.poisson(x).cpu(), torch.tensor([0.0, nan, inf, nan]), equal_nan=True)
+    counts, p = (
+        torch.tensor([5.0, 5, 0, -1, nan, 5], device="tpu"),
+        torch.tensor([0.0, 1, 0.5, 0.5, 0.5, nan], device="tpu"),
+    )
+    want = torch.tensor([0.0, 5, 0, 0, nan, nan])
+    torch.testing.assert_close(torch.binomial(counts, p).cpu(), want, equal_nan=True)
+    assert torch._standard_gamma(x)[2].item() == inf
+
+
+def test_distributions_repeat_by_seed_and_differ_without() -> None:
+    rate = torch.full((1000,), 4.0, device="tpu")
+    torch.manual_seed(3)
+    first, second = torch.poisson(rate), torch.poisson(rate)
+    torch.manual_seed(3)
+    assert torch.equal(first, torch.poisson(rate)) and not torch.equal(first, second)
+
+
 def test_distinct_elements() -> None:
     x = torch.tensor([[3, 1, 3], [1, 1, 0]])
     options = {"return_inverse": True, "return_counts": True}

@@ -376,12 +376,24 @@ impl Builder {
         self.input(name, InputKind::Position(position), TensorType::new(DType::I64, []))
     }
 
-    /// Random bits (`u32` or `u64`), drawn from the graph's hidden [`InputKind::RngState`] input, which the first
-    /// draw creates. Each draw continues where the one before left off.
-    pub fn random_bits(&self, dtype: DType, shape: &[usize]) -> Result<ValueId> {
+    /// The generator's state before the next draw, `u64[2]`: that of the hidden input, unless something was drawn.
+    pub fn random_state(&self) -> ValueId {
         let known = self.state.borrow().rng;
         let state =
             known.unwrap_or_else(|| self.input("rng_state", InputKind::RngState, TensorType::new(DType::U64, [2])));
+        self.state.borrow_mut().rng = Some(state);
+        state
+    }
+
+    /// Lets the next draw continue from `state`: a loop carries it.
+    pub fn set_random_state(&self, state: ValueId) {
+        self.state.borrow_mut().rng = Some(state);
+    }
+
+    /// Random bits (`u32` or `u64`), drawn from the graph's hidden [`InputKind::RngState`] input, which the first
+    /// draw creates. Each draw continues where the one before left off.
+    pub fn random_bits(&self, dtype: DType, shape: &[usize]) -> Result<ValueId> {
+        let state = self.random_state();
         let both = self.push(Op::RngBitGenerator { dtype, shape: shape.into() }, &[state], vec![])?;
         self.state.borrow_mut().rng = Some(self.element(both, 0)?);
         self.element(both, 1)

@@ -5,7 +5,9 @@
 
 pub(super) mod dropout;
 pub(super) mod fill;
+pub(super) mod gradients;
 pub(super) mod new;
+pub(super) mod rejection;
 
 use super::support::torch_name;
 use crate::builder::Builder;
