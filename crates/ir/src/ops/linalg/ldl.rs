@@ -75,10 +75,7 @@ fn factor(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         Ok(Some(anywhere(b, b.compare(Comparison::Lt, k, b.full_like(k, Number::Int(n))?)?)?))
     };
     let done = repeat_at_most(b, a.n, &start, is_left, |b, _, carried| step(b, carried, hermitian))?;
-    let mut packed = triangle(b, done[0], false)?;
-    if hermitian {
-        packed = made_real(b, packed, on_diagonal(b, &shape)?)?;
-    }
+    let packed = triangle(b, done[0], false)?;
     many([a.unbatched(b, packed)?, a.unbatched(b, done[1])?, a.unbatched(b, done[2])?])
 }
 
@@ -185,7 +182,11 @@ fn eliminated(b: &Builder, a: ValueId, k: ValueId, p: &Pivot, hermitian: bool) -
     let next = b.select(and(b, behind, double)?, part(y, x, s, low)?, zeros_like(b, x)?)?;
 
     let share = |l, v| b.multiply(down(b, l, &shape)?, across(b, turned(b, v, hermitian)?, &shape)?);
-    let reduced = b.subtract(a, b.add(share(first, x)?, share(next, y)?)?)?;
+    let mut reduced = b.subtract(a, b.add(share(first, x)?, share(next, y)?)?)?;
+    if hermitian {
+        // A rounding that is left to itself grows from step to step.
+        reduced = made_real(b, reduced, on_diagonal(b, &shape)?)?;
+    }
     let is = |dim, comparison, v| index_is(b, &shape, dim, comparison, v);
     let (below, right) = (is(1, Comparison::Gt, last)?, is(2, Comparison::Gt, last)?);
     let a = b.select(and(b, below, right)?, reduced, a)?;
