@@ -40,6 +40,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[3]{nan,inf,-inf}"),
             ok("bf16[9], -0.1, 2"),
             ok("i64[5], 0, 6"),
+            ok("i64[5], -0.5, 2.5"),
             err("bool[2]", "Bool inputs not supported for hardtanh"),
         ],
     )
@@ -269,7 +270,11 @@ fn relu(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 fn hardtanh(c: &Call<'_>, b: &Builder, low: Scalar, high: Scalar) -> Result<ValueId> {
     let v = c.tensor(b, "self")?;
     ensure!(b.dtype(v) != DType::Bool, "Bool inputs not supported for hardtanh");
-    clamp(c, b, v.into(), Some(low.into()), Some(high.into()))
+    let bound = |s: Scalar| match b.dtype(v).is_float() {
+        true => Ok(s.into()),
+        false => c.scalar_value(b, &s, b.dtype(v)).map(Into::into), // whole numbers stay what they are
+    };
+    clamp(c, b, v.into(), Some(bound(low)?), Some(bound(high)?))
 }
 
 pub(super) fn leaky_relu<'e>(x: Expr<'e>, slope: Expr<'e>) -> Expr<'e> {
