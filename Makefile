@@ -40,7 +40,7 @@ test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
 test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, damaged traces, programs of views, training, sanitizers.
 	@mkdir -p target
-	for suite in ops suites behaviours; do \
+	for suite in ops compiled suites behaviours; do \
 	  $(PYTHON) tests/python/sweep_device.py $$suite target/device-$$suite.jsonl --again || exit 1; \
 	  rm target/device-$$suite.jsonl; \
 	done

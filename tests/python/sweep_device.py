@@ -80,6 +80,8 @@ def cases(suite: str) -> list[Any]:
 def work(args: argparse.Namespace) -> None:
     import torch
 
+    if args.suite in ("ops", "compiled"):
+        os.environ["TORCHTPU_FALLBACK"] = "error"
     torch.set_num_threads(2)
     index, count = map(int, os.environ.get("TORCHTPU_SHARD", "0/1").split("/"))
     done = verdicts(args.log)
@@ -96,9 +98,10 @@ def give_up(*_: object) -> None:
 
 
 def verdict(case: Any) -> dict[str, Any]:
+    import opdb
     from torchtpu import device as tpu
 
-    before, start = tpu.fallbacks(), time.time()
+    before, ran, start = tpu.fallbacks(), executions(), time.time()
     result: dict[str, Any] = {"case": case.name, "status": "right"}
     signal.alarm(SECONDS_PER_CASE)
     try:
@@ -110,7 +113,17 @@ def verdict(case: Any) -> dict[str, Any]:
     finally:
         signal.alarm(0)
     on_host = {op for (op, line), n in tpu.fallbacks().items() if n != before.get((op, line))}
+    if isinstance(case, opdb.Pair) and result["status"] == "right" and executions() == ran:
+        result |= {"status": "unexecuted", "why": "nothing was executed for it"}
     return result | {"seconds": round(time.time() - start, 2), "host": sorted(on_host)}
+
+
+def executions() -> int:
+    """How many programs were run so far."""
+    import torchtpu
+
+    stats = torchtpu.stats()
+    return int(stats["executions"] + stats["eager"]["executions"])
 
 
 def why(error: Exception) -> str:

@@ -12,10 +12,13 @@ TENTH = [pair for pair in opdb.pairs() if pair.order % 10 == 0]
 
 
 @pytest.mark.parametrize("pair", TENTH, ids=[pair.name for pair in TENTH])
-def test_the_device_agrees_with_the_cpu(pair: opdb.Pair, request: pytest.FixtureRequest) -> None:
+def test_the_device_agrees_with_the_cpu(
+    pair: opdb.Pair, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Each entry has its reason beside it and is counted against us; strict, so that one that is mended leaves the list.
     if pair.name in KNOWN_FAILURES:
         request.applymarker(pytest.mark.xfail(reason=KNOWN_FAILURES[pair.name], strict=True))
+    monkeypatch.setenv("TORCHTPU_FALLBACK", "error")
     pair.run()
 
 
