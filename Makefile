@@ -77,7 +77,7 @@ bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
 	$(PYTHON) benches/eager.py
 
 docs: setup-develop ## Regenerate docs/ops.md.
-	$(VENV)/bin/tputc ops --format markdown > docs/ops.md
+	$(PYTHON) scripts/ops_page.py $(VENV)/bin/tputc > docs/ops.md
 
 clean: ## Remove what builds made; the virtual environment stays.
 	rm -rf target dist $(INSTALLED)

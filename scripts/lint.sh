@@ -9,5 +9,5 @@ cargo clippy -q --workspace --all-targets -- -D warnings
 .venv/bin/ruff check -q python tests benches examples
 .venv/bin/mypy --no-error-summary
 .venv/bin/python -m mypy.stubtest torchtpu._native --ignore-missing-stub
-.venv/bin/tputc ops --format markdown | diff -u docs/ops.md - ||
+.venv/bin/python scripts/ops_page.py .venv/bin/tputc | diff -u docs/ops.md - ||
     { echo "docs/ops.md is stale; run: make docs" >&2; exit 1; }
