@@ -63,7 +63,8 @@ Every overload that PyTorch {version} registers in `aten` and `prims`. Generated
 - **decomposed**: PyTorch makes it of others, while tracing or in its dispatcher.
 - **host**: runs on the CPU, counted and warned of, or refused with `TORCHTPU_FALLBACK=error`.
 
-What an op is decomposed into may itself be any of the three. What only another backend's tensors need (sparse, nested, quantised, cuDNN's own kernels) has no lowering.
+What an op is decomposed into may itself be any of the three. What only another backend's tensors need (sparse, nested,
+quantised, cuDNN's own kernels) has no lowering.
 """
 
 

@@ -28,3 +28,12 @@ tests=("$@")
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 PYTHONMALLOC=malloc \
     LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so)" \
     PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}" $python -m pytest -q -p no:cacheprovider "${tests[@]}"
+
+if ! rustup toolchain list 2>/dev/null | grep -q nightly; then
+    echo "==> the Rust core is left out: rustc instruments on a nightly toolchain alone (rustup toolchain install nightly)"
+    exit
+fi
+echo "==> Rust tests of the device's core and the runtime with AddressSanitizer"
+# Leaks are not looked for: the tests' plugins of their own, which lie to the core, leak by design.
+ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR="$(dirname "$site")" \
+    cargo +nightly test --no-fail-fast -p torchtpu-runtime -p torchtpu-eager --target x86_64-unknown-linux-gnu --lib --tests

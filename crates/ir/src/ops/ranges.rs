@@ -169,22 +169,23 @@ fn closed_range(c: &Call<'_>, b: &Builder, start: Scalar, end: Scalar, step: Sca
 /// Counted from the nearer end, so that both ends are exact.
 fn linspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
     let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
-    let wide = if dtype.is_int() { DType::F64 } else { dtype.accumulator() };
-    b.convert(spaced(c, b, "linspace", wide)?, dtype)
+    b.convert(spaced(c, b, "linspace", dtype)?, dtype)
 }
 
 /// `base` to the power of [`linspace`].
 fn logspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
     let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
-    let wide = if dtype.is_int() { DType::F64 } else { dtype.accumulator() };
-    let exponents = spaced(c, b, "logspace", wide)?;
+    let exponents = spaced(c, b, "logspace", dtype)?;
+    let wide = if dtype.is_int() { DType::F64 } else { b.dtype(exponents) };
     let v = elementwise(c, b, [exponents.into(), c.operand(b, "base")?], wide, |[x, base]| base.pow(x))?;
     b.convert(v, dtype)
 }
 
-fn spaced(c: &Call<'_>, b: &Builder, name: &str, wide: DType) -> Result<ValueId> {
+/// In a wider type, but between ends of type `dtype`: whole numbers are spaced in f32, as PyTorch does it.
+fn spaced(c: &Call<'_>, b: &Builder, name: &str, dtype: DType) -> Result<ValueId> {
     let steps = c.int("steps")?;
     ensure!(steps >= 0, "number of steps must be non-negative");
+    let wide = if dtype.is_int() { DType::F32 } else { dtype.accumulator() };
     let (start, end) = (c.operand(b, "start")?, c.operand(b, "end")?);
     let ends = super::support::common_shape(b, &[start.clone(), end.clone()])?;
     ensure!(ends.is_empty(), "{name} only supports 0-dimensional start and end tensors");
@@ -194,8 +195,9 @@ fn spaced(c: &Call<'_>, b: &Builder, name: &str, wide: DType) -> Result<ValueId>
     let half = (steps / 2) as f64;
     elementwise(c, b, operands, wide, |[i, start, end]| {
         if steps == 1 {
-            return start;
+            return start.convert(dtype).convert(wide);
         }
+        let (start, end) = (start.convert(dtype).convert(wide), end.convert(dtype).convert(wide));
         let step = (end - start) / last;
         i.less(half).select(start + step * i, end - step * (last - i))
     })
