@@ -114,10 +114,15 @@ def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, 
 
 
 def _is_arithmetic(node: fx.Node) -> bool:
-    """Whether it takes and gives nothing but numbers."""
-    values = (node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes))
-    numbers = all(isinstance(value, torch.types.py_sym_types) for value in values)
-    return node.op == "call_function" and not isinstance(node.target, torch._ops.OpOverload) and numbers
+    """Whether it takes and gives nothing but numbers, or checks some."""
+    if node.op != "call_function" or not all(_is_number(source) for source in node.all_input_nodes):
+        return False
+    target = node.target
+    return not target._schema.returns if isinstance(target, torch._ops.OpOverload) else _is_number(node)
+
+
+def _is_number(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (*torch.types.py_sym_types, int, float))
 
 
 class _Part(torch.nn.Module):

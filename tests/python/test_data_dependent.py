@@ -40,6 +40,10 @@ def length(x: Tensor) -> Tensor:
     return torch.ones(int(x.abs().sum().item()), 2, device=x.device) * x[0]
 
 
+def agreed(x: Tensor) -> tuple[bool, Tensor]:
+    return (x > 0).all().item(), x + 1
+
+
 def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
     values, counts = torch.unique(x.round(), return_counts=True)
     return values * 2, counts
@@ -49,6 +53,7 @@ FUNCTIONS = {
     positive: {"aten.index.Tensor": 1},
     places: {"aten.nonzero.default": 1},
     length: {"aten._local_scalar_dense.default": 1},
+    agreed: {"aten._local_scalar_dense.default": 1},
     distinct: {"aten._unique2.default": 1},
 }
 
