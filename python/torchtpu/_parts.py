@@ -66,7 +66,8 @@ def cut(
     """Cuts ``gm`` at the nodes that ``errors`` are about, and compiles what lies between."""
     apart = {error.node: Apart.of(error) for error in errors if error.node}
     for op in apart.values():
-        log.info("cut at %s (%s): %s", op.op, op.place, op.reason)
+        how = "run on the host" if op.on_host else "be waited for"
+        log.info("cut at %s (%s), which will %s: %s", op.op, op.place, how, op.reason)
     parts, ops = _number(gm, apart)
     split: Any = split_module(gm, gm, lambda node: parts[node], keep_original_order=True)
     for name, child in split.named_children():

@@ -51,11 +51,15 @@ def test_sizes_cache_hits_and_fallbacks_are_told(tmp_path):
         grow(torch.ones(3)), grow(torch.ones(5))
         count = torch.compile(lambda x: torch.nonzero(x + 1).sum(), backend="torchtpu")
         count(torch.ones(3))
+        mean = torch.library.custom_op("logged::mean", torch.Tensor.mean, mutates_args=(), schema="(Tensor x) -> Tensor")
+        mean.register_fake(lambda x: x.new_empty(()))
+        torch.compile(lambda x: mean(x + 1) + 1, backend="torchtpu")(torch.ones(3))
     """
     settings = {"TORCH_LOGS": "+torchtpu", "TORCHTPU_CACHE_DIR": str(tmp_path)}
     lines = logged(code, **settings)
     assert count(lines, "sizes {'s", ": 3}") == count(lines, "sizes {'s", ": 5}") == 1, lines
-    assert count(lines, "cut at aten.nonzero", "which will run on the host") == 1, lines
+    assert count(lines, "cut at aten.nonzero", "which will be waited for") == 1, lines
+    assert count(lines, "cut at logged.mean", "which will run on the host") == 1, lines
     assert not count(lines, "found on disk"), lines
     again = logged(code, **settings)
     assert count(again, "found on disk") == count(lines, " ops compiled in") > 2, again
