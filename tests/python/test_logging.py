@@ -51,7 +51,8 @@ def test_sizes_cache_hits_and_fallbacks_are_told(tmp_path):
         grow(torch.ones(3)), grow(torch.ones(5))
         count = torch.compile(lambda x: torch.nonzero(x + 1).sum(), backend="torchtpu")
         count(torch.ones(3))
-        mean = torch.library.custom_op("logged::mean", torch.Tensor.mean, mutates_args=(), schema="(Tensor x) -> Tensor")
+        mean = torch.Tensor.mean
+        mean = torch.library.custom_op("logged::mean", mean, mutates_args=(), schema="(Tensor x) -> Tensor")
         mean.register_fake(lambda x: x.new_empty(()))
         torch.compile(lambda x: mean(x + 1) + 1, backend="torchtpu")(torch.ones(3))
     """
