@@ -90,7 +90,11 @@ void run_functional(const Op& op, torch::jit::Stack& stack, size_t first) {
   for (const auto& wanted : op.functional->schema().arguments()) {
     const auto same = [&](const c10::Argument& given) { return given.name() == wanted.name(); };
     const auto given = std::find_if(arguments.begin(), arguments.end(), same);
-    inner.push_back(given == arguments.end() ? wanted.default_value().value_or(c10::IValue()) : stack[first + (given - arguments.begin())]);
+    if (given == arguments.end()) {
+      inner.push_back(wanted.default_value().value_or(c10::IValue()));
+    } else {
+      inner.push_back(stack[first + (given - arguments.begin())]);
+    }
   }
   op.functional->callBoxed(&inner);
   torch::jit::Stack returned;

@@ -79,6 +79,7 @@ def cut(
 
 def keep_tensors(gm: fx.GraphModule) -> None:
     """A tensor made of a number that was read from a tensor is that tensor: nothing needs to be read for it."""
+    found = False
     for node in gm.graph.nodes:
         number = node.args[0] if node.target is aten.scalar_tensor.default else None
         if isinstance(number, fx.Node) and number.target is aten._local_scalar_dense.default:
@@ -86,6 +87,7 @@ def keep_tensors(gm: fx.GraphModule) -> None:
             dtype = node.meta["val"].dtype
             if source.meta["val"].device != node.meta["val"].device:
                 continue
+            found = True
             node.target, node.args, node.kwargs = prims.convert_element_type.default, (source, dtype), {}
             if source.meta["val"].dim():
                 with gm.graph.inserting_after(node):
@@ -93,8 +95,9 @@ def keep_tensors(gm: fx.GraphModule) -> None:
                 shaped.meta.update(node.meta)
                 node.replace_all_uses_with(shaped, delete_user_cb=lambda user, kept=shaped: user is not kept)
                 node.meta["val"] = source.meta["val"].to(dtype)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
+    if found:
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
 
 
 def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, int], dict[int, list[Apart]]]:

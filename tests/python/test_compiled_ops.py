@@ -10,7 +10,7 @@ import pytest
 import torchtpu
 from device_exclusions import KNOWN_COMPILED_FAILURES
 
-TENTH = [pair for pair in opdb.pairs(compiled=True) if pair.order % 10 == 0]
+TENTH = opdb.tenth(compiled=True)
 SAMPLES = 2
 
 
