@@ -267,14 +267,24 @@ struct GeneratorImpl final : c10::GeneratorImpl {
     return copy;
   }
 
+  // The state that a call starts from. A program counts on from there, by as much as it draws, which nobody here knows: so
+  // each call has a key of its own, and no two calls ever count through the same numbers.
   void next(uint64_t out[2]) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    out[0] = seed_;
-    out[1] = offset_;
+    out[0] = scrambled(scrambled(seed_) ^ offset_);
+    out[1] = 0;
     offset_ += 4;  // torch.cuda's generators count in fours too
   }
 
  private:
+  // One to one, and a change of any bit changes half of the result's: the finaliser of SplitMix64.
+  static uint64_t scrambled(uint64_t x) {
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+  }
+
   static constexpr int64_t kBytes = 16;
   uint64_t seed_ = c10::default_rng_seed_val;
   uint64_t offset_ = 0;

@@ -118,6 +118,12 @@ def test_generators() -> None:
     assert torch.equal(inside, torch.rand(2, device="tpu"))
 
 
+def test_calls_draw_different_numbers() -> None:
+    draws = [torch.rand(1000, device="tpu") for _ in range(2)]
+    draws += torch.compile(lambda x: (torch.rand_like(x), torch.rand_like(x)), backend="torchtpu")(draws[0])
+    assert len(torch.cat(draws).unique()) > 3990
+
+
 def test_autocast_computes_in_bfloat16() -> None:
     x = torch.ones(2, 2, device="tpu")
     with torch.autocast("tpu"):
