@@ -16,6 +16,7 @@ from torch._functorch.partitioners import default_partition
 
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error
+from torchtpu._higher_order import decompose
 from torchtpu.backend import decompositions, precision
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import walk
@@ -63,6 +64,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     backward: list[Trace] = []
 
     def record(into: list[Trace], gm: fx.GraphModule, _inputs: Sequence[Any]) -> Any:
+        decompose(gm, decompositions())
         into.append(Trace(walk(gm).program))
         call = gm.forward
 

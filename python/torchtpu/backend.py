@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from torchtpu import _native, _plugins
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
+from torchtpu._higher_order import decompose
 from torchtpu._parts import cut, keep_tensors
 from torchtpu._views import add_places, remade_outputs, with_places
 from torchtpu.recurrent import keep_dropout
@@ -132,6 +133,7 @@ def compile_graph(
 
     An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
     """
+    decompose(gm, decompositions())
     keep_tensors(gm)
     views = add_places(gm, remade())
     effects, needed = take_effects(gm)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 from torch.utils.dlpack import DLDeviceType
 
-from torchtpu import _native, _stats
+from torchtpu import _flex, _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
 Mode = Literal["debug", "strict"]
@@ -45,6 +45,7 @@ def register() -> None:
     _prefer_bfloat16()
     atexit.register(_come_to_rest, shim)
     _export_through_the_host()
+    _flex.let_in()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
         shim.set_mode(_bits(mode, False), True)
 

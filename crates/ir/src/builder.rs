@@ -385,6 +385,11 @@ impl Builder {
         state
     }
 
+    /// Whether anything was drawn.
+    pub fn draws(&self) -> bool {
+        self.state.borrow().rng.is_some()
+    }
+
     /// Lets the next draw continue from `state`: a loop carries it.
     pub fn set_random_state(&self, state: ValueId) {
         self.state.borrow_mut().rng = Some(state);

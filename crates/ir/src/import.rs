@@ -6,12 +6,14 @@
 //! as a mutation. Symbols have values by then ([`ImportOptions::dims`]), so the graph is concrete.
 
 mod arguments;
+mod body;
 mod call;
 mod control_flow;
 mod higher_order;
 mod inputs;
 mod outputs;
 mod python_ops;
+mod scans;
 mod sizes;
 mod survey;
 

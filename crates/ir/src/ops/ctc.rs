@@ -7,15 +7,14 @@
 use super::bounded::{Bounded, Cut};
 use super::expr::formula;
 use super::index::{put_along, take_along, take_flat};
-use super::loops::repeat;
+use super::loops::{put_row, repeat, row};
 use super::scan::cumulative_sum;
 use super::support::{not_implemented, torch_name};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::op::{Binary, Combiner, Comparison, Op, Reducer, Unary};
-use crate::types::Shape;
+use crate::op::{Binary, Combiner, Comparison, Reducer, Unary};
 use crate::{DType, Number, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -292,20 +291,6 @@ fn moved(b: &Builder, v: ValueId, by: i64, fill: Number) -> Result<ValueId> {
     let states = b.shape(v)[1] as i64;
     let by = by.clamp(-states, states);
     b.pad(v, b.scalar(fill, b.dtype(v))?, &[0, by], &[0, -by], &[0, 0])
-}
-
-/// Row `t` of `[time, batch, states]`.
-fn row(b: &Builder, v: ValueId, t: ValueId) -> Result<ValueId> {
-    let s = b.shape(v);
-    let zero = b.scalar(Number::Int(0), DType::I32)?;
-    let sizes: Shape = [1, s[1], s[2]].into_iter().collect();
-    b.reshape(b.push(Op::DynamicSlice { sizes }, &[v, t, zero, zero], vec![])?, &s[1..])
-}
-
-fn put_row(b: &Builder, v: ValueId, row: ValueId, t: ValueId) -> Result<ValueId> {
-    let s = b.shape(v);
-    let zero = b.scalar(Number::Int(0), DType::I32)?;
-    b.push(Op::DynamicUpdateSlice, &[v, b.reshape(row, &[1, s[1], s[2]])?, t, zero, zero], vec![])
 }
 
 /// The logarithm of the sum of what these are the logarithms of.

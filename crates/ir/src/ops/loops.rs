@@ -2,11 +2,11 @@
 
 use crate::builder::Builder;
 use crate::dtype::DType;
-use crate::error::Result;
-use crate::graph::{InputKind, OutputKind, ValueId};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Number;
-use crate::op::{Binary, Comparison, Reducer};
-use crate::types::Dims;
+use crate::op::{Binary, Comparison, Op, Reducer};
+use crate::types::{Dims, Shape};
 
 /// `step` while `more` (to `bool[]`) holds. Both get the values carried, all that they may use; `step` gives their next
 /// ones.
@@ -67,6 +67,41 @@ pub(super) fn repeat_at_most(
         Ok(next)
     };
     Ok(repeat_while(b, &all, more, counted)?[1..].to_vec())
+}
+
+/// The condition of a loop whose first value is a counter: that it is below `count`.
+pub(crate) fn fewer_than(b: &Builder, carried: &[ValueId], count: usize) -> Result<Graph> {
+    let more = Builder::new("more");
+    let input = |(i, &v): (usize, &ValueId)| Ok(more.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
+    let inputs = carried.iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
+    let [counter, ..] = inputs[..] else { return Err(Error::internal("a loop without a counter")) };
+    let limit = more.scalar(Number::Int(count as i64), more.dtype(counter))?;
+    more.output("out0", OutputKind::User, more.compare(Comparison::Lt, counter, limit)?);
+    Ok(more.finish())
+}
+
+/// Row `place` (a 0-d integer) of `v`, without the first dimension.
+pub(crate) fn row(b: &Builder, v: ValueId, place: ValueId) -> Result<ValueId> {
+    let shape = b.shape(v);
+    let sizes = std::iter::once(1).chain(shape[1..].iter().copied()).collect();
+    let row = b.push(Op::DynamicSlice { sizes }, &at_row(b, vec![v], place)?, vec![])?;
+    b.reshape(row, &shape[1..])
+}
+
+/// `v` with `row` at `place`.
+pub(crate) fn put_row(b: &Builder, v: ValueId, row: ValueId, place: ValueId) -> Result<ValueId> {
+    let shape: Shape = std::iter::once(1).chain(b.shape(row)).collect();
+    let row = b.reshape(row, &shape)?;
+    b.push(Op::DynamicUpdateSlice, &at_row(b, vec![v, row], place)?, vec![])
+}
+
+/// `operands`, and where row `place` of the first begins.
+fn at_row(b: &Builder, mut operands: Vec<ValueId>, place: ValueId) -> Result<Vec<ValueId>> {
+    let zero = b.scalar(Number::Int(0), b.dtype(place))?;
+    let rest = b.rank(operands[0]) - 1;
+    operands.push(place);
+    operands.extend(std::iter::repeat_n(zero, rest));
+    Ok(operands)
 }
 
 /// Whether `mask` holds anywhere, as `bool[]`.

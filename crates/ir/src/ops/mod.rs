@@ -10,7 +10,7 @@ pub mod bounded;
 mod call;
 mod defaults;
 pub mod expr;
-mod loops;
+pub(crate) mod loops;
 mod resample;
 pub mod sample;
 mod schema;

@@ -6,13 +6,14 @@
 use super::attention::kept;
 use super::cells::{Kind, State, step};
 use super::expr::formula;
+use super::loops::{fewer_than, put_row, row};
 use super::matmul::{contract, linear};
 use super::support::{self, torch_name};
 use super::{Call, OpDef, Outs, err, ok};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
-use crate::{Comparison, DType, Number, Op, ensure};
+use crate::{DType, Number, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -192,7 +193,7 @@ fn direction(
     let fixed: Vec<ValueId> = fixed.into_iter().flatten().collect();
     let carried: Vec<ValueId> = [counter, outputs, state.hidden].into_iter().chain(state.cell).chain(fixed).collect();
     let body = body(c, b, kind, &carried, w, reverse)?;
-    let cond = condition(b, &carried, s[0])?;
+    let cond = fewer_than(b, &carried, s[0])?;
     let results = b.while_loop(&carried, cond, body)?;
     let cell = state.cell.and_then(|_| results.get(3).copied());
     Ok((results[1], State { hidden: results[2], cell }))
@@ -202,14 +203,6 @@ fn direction(
 fn inputs(outer: &Builder, inner: &Builder, carried: &[ValueId]) -> Result<Vec<ValueId>> {
     let input = |(i, &v): (usize, &ValueId)| Ok(inner.input(format!("arg{i}"), InputKind::User, outer.ty(v)?));
     carried.iter().enumerate().map(input).collect()
-}
-
-fn condition(outer: &Builder, carried: &[ValueId], steps: usize) -> Result<Graph> {
-    let b = Builder::new("more_steps");
-    let inputs = inputs(outer, &b, carried)?;
-    let limit = b.scalar(Number::Int(steps as i64), DType::I64)?;
-    b.output("out0", OutputKind::User, b.compare(Comparison::Lt, inputs[0], limit)?);
-    Ok(b.finish())
 }
 
 /// One time step. Carries counter, outputs, hidden state, cell state if any, then what does not change.
@@ -226,21 +219,17 @@ fn body(c: &Call<'_>, outer: &Builder, kind: Kind, carried: &[ValueId], w: &Weig
     let projection = if w.projection.is_some() { Some(next()?) } else { None };
 
     let (s, dtype) = (b.shape(gates), b.dtype(outputs));
-    let zero = b.scalar(Number::Int(0), DType::I64)?;
     let time = match reverse {
         true => b.subtract(b.scalar(Number::Int(s[0] as i64 - 1), DType::I64)?, counter)?,
         false => counter,
     };
-    let sizes = [1, s[1], s[2]].into_iter().collect();
-    let input = b.push(Op::DynamicSlice { sizes }, &[gates, time, zero, zero], vec![])?;
-    let input = b.reshape(input, &s[1..])?;
+    let input = row(b, gates, time)?;
     let contribution = linear(c, b, b.convert(hidden, dtype)?, recurrent, bias)?;
     let mut state = step(b, kind, input, contribution, State { hidden, cell })?;
     if let Some(p) = projection {
         state.hidden = contract(c, b, b.convert(state.hidden, dtype)?, p, &[], &[(1, 1)])?;
     }
-    let row = support::unsqueeze(b, b.convert(state.hidden, dtype)?, &[0])?;
-    let outputs = b.push(Op::DynamicUpdateSlice, &[outputs, row, time, zero, zero], vec![])?;
+    let outputs = put_row(b, outputs, b.convert(state.hidden, dtype)?, time)?;
     let counter = b.add(counter, b.scalar(Number::Int(1), DType::I64)?)?;
     let changed = [counter, outputs, state.hidden].into_iter().chain(state.cell);
     let unchanged = values.iter().copied().skip(if cell.is_some() { 4 } else { 3 });

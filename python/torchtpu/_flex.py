@@ -1,0 +1,50 @@
+"""Lets ``flex_attention`` take tensors on ``"tpu"``: PyTorch has a list of the devices that it lets in."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MODULE = "torch.nn.attention.flex_attention"
+
+
+def let_in() -> None:
+    """Called before the module is imported, as a rule: it is large, and few programs use it."""
+    if module := sys.modules.get(MODULE):
+        _extend(module)
+    else:
+        sys.meta_path.insert(0, _Extends())
+
+
+class _Extends(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec and spec.loader:
+            run: Callable[[ModuleType], None] = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                _extend(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _extend(module: Any) -> None:
+    check = module._validate_device
+
+    def _validate_device(query: Any, key: Any, value: Any) -> None:
+        if query.device.type != "tpu":
+            check(query, key, value)
+
+    module._validate_device = _validate_device
