@@ -60,7 +60,7 @@ def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[int]:
 def _is_symbolic(node: Any) -> bool:
     if not isinstance(node, fx.Node) or not isinstance(value := node.meta.get("val"), torch.Tensor):
         return False
-    return any(isinstance(n, torch.SymInt) for n in (value.storage_offset(), *value.stride()))
+    return any(isinstance(n, torch.SymInt) for n in (value.storage_offset(), *value.shape, *value.stride()))
 
 
 def with_places(

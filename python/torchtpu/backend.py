@@ -27,6 +27,7 @@ from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
 from torchtpu._parts import cut, keep_tensors
+from torchtpu._stats import record_shared
 from torchtpu._views import add_places, remade_outputs, with_places
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import UnsupportedValue, compound_inputs, walk
@@ -168,7 +169,7 @@ def _boxed(call: Compiled) -> Compiled:
 
 def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Compiled:
     if not any(node.op == "call_function" for node in gm.graph.nodes) and not _lifts(gm):
-        return _boxed(lambda args: gm.forward(*args))
+        return _boxed(_passing_on(gm))
     start = time.perf_counter()
     try:
         walked = walk(gm, static)
@@ -223,6 +224,17 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         return outputs
 
     return _boxed(call)
+
+
+def _passing_on(gm: fx.GraphModule) -> Compiled:
+    """Runs a graph without ops."""
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        record_shared()
+        results: Sequence[Any] = gm.forward(*args)
+        return results
+
+    return call
 
 
 def _cut(gm: fx.GraphModule, errors: Sequence[_native.Unsupported | UnsupportedOp], options: Options) -> Compiled:

@@ -176,7 +176,8 @@ def check_sample(pair: Pair, sample: SampleInput, act: Act = call, device: str =
             return None
         if not truth:
             own = call if act is compiled else act
-            truth.append(run(pair, sample, lambda t: widened(to_cpu(t), pair.dtype, wider), "cpu", own))
+            asked = in_wider_type(sample, pair.dtype, wider)
+            truth.append(run(pair, asked, lambda t: widened(to_cpu(t), pair.dtype, wider), "cpu", own))
         return truth[0]
 
     compare("result", pair, got.outputs, wanted.outputs, lambda: (r := true()) and r.outputs)
@@ -270,6 +271,13 @@ def with_layout(t: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
         return move(t.resolve_conj().resolve_neg())
     base = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
     return move(base).as_strided(t.size(), t.stride(), t.storage_offset())
+
+
+def in_wider_type(sample: SampleInput, dtype: torch.dtype, wider: torch.dtype) -> SampleInput:
+    """The sample asking for results of the wider type where it asks for one."""
+    kwargs = {name: wider if value == dtype else value for name, value in sample.kwargs.items()}
+    process = sample.output_process_fn_grad
+    return SampleInput(sample.input, args=sample.args, kwargs=kwargs, output_process_fn_grad=process)
 
 
 def widened(t: Tensor, dtype: torch.dtype, wider: torch.dtype) -> Tensor:

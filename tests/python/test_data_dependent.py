@@ -149,7 +149,9 @@ def test_views_at_places_that_are_data() -> None:
     x, places = torch.arange(10.0), torch.tensor([1, 4])
     step = torch.compile(torch.tensor_split, backend="torchtpu", fullgraph=True, options=ERROR)
     torch.testing.assert_close(step(x, places), torch.tensor_split(x, places))
-    start = torch.tensor(3)
+    x = torch.arange(24.0).reshape(2, 6, 2)  # the strides of a part along the middle are those of the whole
+    torch.testing.assert_close(step(x, places, 1), torch.tensor_split(x, places, 1))
+    x, start = torch.arange(10.0), torch.tensor(3)
     cut = torch.compile(lambda x, n: x.narrow(0, n.item(), 2) + 1, backend="torchtpu", fullgraph=True, options=ERROR)
     torch.testing.assert_close(cut(x, start), x[3:5] + 1)
 

@@ -1,5 +1,5 @@
-//! Damaged traces: random changes to the bytes and to the structure of the corpus. Whatever comes out, reading and
-//! importing it ends soon and does not panic.
+//! Damaged traces and texts: random changes to the bytes and to the structure of the corpus. Whatever comes out, reading
+//! it (and importing the trace) ends soon and does not panic.
 //!
 //! A fixed number of inputs is tried. `MUTATION_SECONDS` tries for that long instead, from seed `MUTATION_SEED` on, and
 //! `MUTATION_KEEP` names a file that each input is written to first, for faults that end the process. Limit its memory:
@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use torchtpu_ir::import::{ImportOptions, import, unsupported_ops};
+use torchtpu_ir::ops::sample::expansions;
+use torchtpu_ir::text::{parse, print};
 use torchtpu_ir::trace;
 
 /// Inputs tried by default.
@@ -37,16 +39,19 @@ fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|p| (p.clone(), std::fs::read(p).expect("a file"))).collect()
 }
 
-fn try_import(bytes: Vec<u8>, what: &str) {
-    let start = Instant::now();
+fn try_import(bytes: Vec<u8>) {
     let dims = [("s77".to_owned(), 4), ("s17".to_owned(), 5)].into();
-    if let Ok(trace) = trace::read_bytes(bytes) {
-        let _ = unsupported_ops(&trace);
-        if let Ok(imported) = import(&trace, &ImportOptions { dims, ..ImportOptions::default() }) {
-            torchtpu_ir::verify(&imported.graph).unwrap_or_else(|e| panic!("{what}: {e}"));
-        }
+    let Ok(trace) = trace::read_bytes(bytes) else { return };
+    let _ = unsupported_ops(&trace);
+    if let Ok(imported) = import(&trace, &ImportOptions { dims, ..ImportOptions::default() }) {
+        torchtpu_ir::verify(&imported.graph).expect("what is imported verifies");
     }
-    assert!(start.elapsed() < LIMIT, "{what} took {:?}", start.elapsed());
+}
+
+fn try_parse(text: Vec<u8>) {
+    let Ok(graph) = parse(&String::from_utf8_lossy(&text)) else { return };
+    let printed = print(&graph);
+    assert_eq!(print(&parse(&printed).expect("what is printed reads")), printed);
 }
 
 fn change_bytes(r: &mut Random, bytes: &mut Vec<u8>) {
@@ -130,43 +135,116 @@ fn change_structure(r: &mut Random, document: &mut Value) {
     }
 }
 
-#[test]
-fn damaged_traces_neither_panic_nor_hang() {
+/// What a text has besides letters: numbers and names, cut, joined, and put where others were; lines moved.
+fn change_words(r: &mut Random, text: &mut String) {
+    const ODD: [&str; 17] = [
+        "0",
+        "-1",
+        "1",
+        "7",
+        "65",
+        "4611686018427387904",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1e308",
+        "nan",
+        "0x7fc00000",
+        "[]",
+        "",
+        "f64",
+        "bool",
+        "i64",
+        "(",
+    ];
+    for _ in 0..1 + r.below(3) {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let starts: Vec<usize> = text.match_indices(word).map(|(i, _)| i).collect();
+        let Some(&from) = starts.get(r.below(starts.len())) else { return };
+        let to = text[from..].find(|c| !word(c)).map_or(text.len(), |n| from + n);
+        let other = starts[r.below(starts.len())];
+        let other = text[other..].split(|c| !word(c)).next().unwrap_or_default().to_owned();
+        match r.below(3) {
+            0 => text.replace_range(from..to, ODD[r.below(ODD.len())]),
+            1 => text.replace_range(from..to, &other),
+            _ => {
+                let mut lines: Vec<&str> = text.lines().collect();
+                let (a, b) = (r.below(lines.len()), r.below(lines.len()));
+                lines[a] = lines[b];
+                *text = lines.join("\n");
+            }
+        }
+    }
+}
+
+/// Calls `attempt` with what `damaged` makes, seed by seed; a panic says which, and keeps the input.
+fn run(
+    mut damaged: impl FnMut(&mut Random) -> (String, Vec<u8>),
+    attempt: impl Fn(Vec<u8>) + std::panic::RefUnwindSafe,
+) {
     let number = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let budget = number("MUTATION_SECONDS").map(Duration::from_secs);
     let first = number("MUTATION_SEED").unwrap_or(0);
     let keep = std::env::var_os("MUTATION_KEEP");
     let start = Instant::now();
-    let corpus = corpus();
-    assert!(corpus.len() > 5);
-    let documents: Vec<Option<Value>> = corpus.iter().map(|(_, b)| serde_json::from_slice(b).ok()).collect();
     for seed in first.. {
         if budget.map_or(seed - first >= INPUTS, |b| start.elapsed() > b) {
             break;
         }
-        let mut r = Random(seed);
+        let (what, changed) = damaged(&mut Random(seed));
+        if let Some(keep) = &keep {
+            std::fs::write(keep, &changed).expect("writes");
+        }
+        let began = Instant::now();
+        if std::panic::catch_unwind(|| attempt(changed.clone())).is_err() {
+            let file = std::env::temp_dir().join(format!("torchtpu-mutation-{seed}"));
+            let saved = std::fs::write(&file, changed).is_ok();
+            panic!(
+                "seed {seed} on {what} panics{}",
+                if saved { format!("; see {}", file.display()) } else { String::new() }
+            );
+        }
+        assert!(began.elapsed() < LIMIT, "seed {seed} on {what} took {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn damaged_traces_neither_panic_nor_hang() {
+    let corpus = corpus();
+    assert!(corpus.len() > 5);
+    let documents: Vec<Option<Value>> = corpus.iter().map(|(_, b)| serde_json::from_slice(b).ok()).collect();
+    let damaged = |r: &mut Random| {
         let pick = r.below(corpus.len());
-        let what = format!("seed {seed} on {}", corpus[pick].0.display());
         let changed = match &documents[pick] {
             Some(document) if r.below(5) > 0 => {
                 let mut document = document.clone();
-                change_structure(&mut r, &mut document);
+                change_structure(r, &mut document);
                 document.to_string().into_bytes()
             }
             _ => {
                 let mut bytes = corpus[pick].1.clone();
-                change_bytes(&mut r, &mut bytes);
+                change_bytes(r, &mut bytes);
                 bytes
             }
         };
-        let kept = changed.clone();
-        if let Some(keep) = &keep {
-            std::fs::write(keep, &kept).expect("writes");
+        (corpus[pick].0.display().to_string(), changed)
+    };
+    run(damaged, try_import);
+}
+
+#[test]
+fn damaged_texts_neither_panic_nor_hang() {
+    let texts: Vec<(&str, String)> = expansions().map(|(op, e)| (op, print(&e.graph))).collect();
+    assert!(texts.len() > 1000);
+    let damaged = |r: &mut Random| {
+        let (op, text) = &texts[r.below(texts.len())];
+        let (mut text, mut bytes) = (text.clone(), text.clone().into_bytes());
+        if r.below(5) > 0 {
+            change_words(r, &mut text);
+            bytes = text.into_bytes();
+        } else {
+            change_bytes(r, &mut bytes);
         }
-        if std::panic::catch_unwind(|| try_import(changed, &what)).is_err() {
-            let file = std::env::temp_dir().join(format!("torchtpu-mutation-{seed}.json"));
-            let saved = std::fs::write(&file, kept).is_ok();
-            panic!("{what} panics{}", if saved { format!("; see {}", file.display()) } else { String::new() });
-        }
-    }
+        (format!("the expansion of {op}"), bytes)
+    };
+    run(damaged, try_parse);
 }

@@ -19,7 +19,7 @@ mod call;
 pub mod data;
 mod parse;
 
-pub use call::{Expansion, Results, expand, expand_for, extent};
+pub use call::{Expansion, Results, expand, expand_for, expansions, extent};
 pub use parse::{SampleArg, SampleTensor, Values, bind};
 
 /// One sample call.

@@ -1,6 +1,6 @@
 //! A sample as a call: its tensors become inputs of a graph of its own.
 
-use super::parse::{SampleArg, SampleTensor};
+use super::parse::{SampleArg, SampleTensor, bind};
 use crate::alias::Layout;
 use crate::builder::Builder;
 use crate::dtype::DType;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Literal;
 use crate::literal::Number;
-use crate::ops::{Arg, Bounded, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, bounded, parse_default};
+use crate::ops::{Arg, Bounded, Call, Context, Entry, Outs, Rule, Scalar, TensorArg, Variant, bounded, parse_default};
 
 /// What a sample comes to.
 pub struct Expansion {
@@ -53,6 +53,17 @@ pub(super) fn tensors(args: &[Option<SampleArg>]) -> Vec<&SampleTensor> {
 /// The op's own.
 pub fn expand(entry: &Entry, args: &[Option<SampleArg>]) -> Result<Expansion> {
     expand_within(entry, args, None)
+}
+
+/// The expansions of all samples in the op table that expand without data, each op's functional overload only.
+pub fn expansions() -> impl Iterator<Item = (&'static str, Expansion)> {
+    crate::ops::names().into_iter().filter_map(|name| Some((name, crate::ops::find(name)?))).flat_map(
+        |(name, entry)| {
+            let once = entry.variant == Variant::Functional;
+            let samples = entry.def.samples.iter().filter(move |s| once && s.error.is_none());
+            samples.filter_map(move |s| Some((name, expand(&entry, &bind(entry.schema, s.args).ok()?).ok()?)))
+        },
+    )
 }
 
 /// [`expand`] for these values of the sample's tensors: a bound that they decide is computed.
