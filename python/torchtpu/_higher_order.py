@@ -1,4 +1,4 @@
-"""Higher-order ops that are put in terms of others before anything is compiled.
+"""Higher-order ops, and ops written in Python, that are put in terms of others before anything is compiled.
 
 For most of them PyTorch has an implementation in plain ops, which it runs where no backend knows better. Here it is
 traced, and the trace takes the op's place. What is left is what the native compiler makes a branch or a loop of.
@@ -19,11 +19,14 @@ from torch._guards import detect_fake_mode
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
 from torch._higher_order_ops.while_loop import while_loop_op
+from torch._library.custom_ops import OPDEFS
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 _BY_OWN_KERNEL = frozenset(("flex_attention", "flex_attention_backward", "hints_wrapper", "out_dtype"))
+# Ops that PyTorch itself writes in Python, with `torch.library.custom_op`.
+_PYTHON_OPS = "torch_nn"
 _KERNEL = DispatchKey.CompositeExplicitAutograd
 
 
@@ -52,6 +55,8 @@ def _implementation(target: Any) -> Callable[..., Any] | None:
         return _flex_attention_backward
     if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _BY_OWN_KERNEL:
         return target.py_kernels[_KERNEL]
+    if isinstance(target, torch._ops.OpOverload) and target.namespace == _PYTHON_OPS:
+        return torch.func.functionalize(OPDEFS[target._schema.name]._init_fn, remove="mutations")
     return None
 
 

@@ -21,6 +21,7 @@ from torch._higher_order_ops.switch import switch
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from torch.utils import _pytree as pytree
 
 Fn = Callable[..., Any]
@@ -331,3 +332,24 @@ def test_flex_attention_in_16_bits(dtype: torch.dtype) -> None:
     want = attention(*(t.float() for t in args), None, causal)[0]
     assert got.dtype == dtype
     torch.testing.assert_close(got.float(), want, rtol=torch.finfo(dtype).eps * 2, atol=torch.finfo(dtype).eps)
+
+
+# --- ops that PyTorch writes in Python --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_cross_entropy_in_chunks(reduction: str) -> None:
+    torch.manual_seed(0)
+    x, weight = (torch.randn(n, 5, requires_grad=True) for n in (6, 7))
+    target = torch.randint(7, (6,))
+    options = LinearCrossEntropyOptions(batch_chunk_size=2, allow_retain_graph=True)
+
+    def loss(x: Tensor, weight: Tensor) -> Tensor:
+        return functional.linear_cross_entropy(x, weight, target, reduction=reduction, options=options).sum()
+
+    torch._dynamo.reset()
+    got = torch.compile(loss, backend="torchtpu", fullgraph=True, options={"fallback": "error"})(x, weight)
+    wanted = loss(x, weight)
+    torch.testing.assert_close(got, wanted)
+    gradients = [torch.autograd.grad(result, (x, weight)) for result in (got, wanted)]
+    torch.testing.assert_close(*gradients)
