@@ -10,6 +10,9 @@
 #include <ATen/ops/nonzero.h>
 #include <torch/library.h>
 
+#include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace torchtpu {
@@ -291,12 +294,19 @@ struct Kernel final : c10::OperatorKernel {
   std::unique_ptr<Op> op_;
 };
 
+// Where the table has an op, if it does.
+std::optional<uint32_t> number_of(const std::string& name) {
+  for (uint32_t number = 0; number < core().op_count(); ++number) {
+    if (name == core().op_name(number)) return number;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
   static const auto op = [] {
-    uint32_t number = 0;
-    while (std::string(core().op_name(number)) != "aten::copy_.default") ++number;
+    const auto number = number_of("aten::copy_.default").value();
     return prepare(number, c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   }();
   torch::jit::Stack stack{target, source, false};
@@ -306,6 +316,24 @@ void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   record_fallback(op);
   at::native::cpu_fallback(op, stack);
+}
+
+// Ops of other libraries may be registered long after this one was loaded: their kernels are made when they are called.
+void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
+  const auto& name = op.operator_name();
+  const auto full = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  Kernel* kernel = nullptr;
+  if (full.rfind("aten::", 0) != 0) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    auto [found, fresh] = kernels.try_emplace(full);
+    const auto number = fresh ? number_of(full) : std::nullopt;
+    if (number.has_value()) found->second = std::make_unique<Kernel>(prepare(*number, op));
+    kernel = found->second.get();
+  }
+  if (kernel == nullptr) return run_on_host(op, stack);
+  (*kernel)(op, {}, stack);
 }
 
 void register_kernels(torch::Library& aten, const std::unordered_set<std::string>& taken) {

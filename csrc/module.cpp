@@ -23,7 +23,7 @@ void register_all() {
   std::unordered_set<std::string> taken;
   register_storage_ops(aten, taken);
   register_kernels(aten, taken);
-  any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+  any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_foreign>());
   register_autocast();
   register_profiler();
 }

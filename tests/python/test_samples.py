@@ -41,7 +41,7 @@ DTYPES = {
 }
 
 # Modules that register operators outside torch, or outside what `import torch` loads.
-for module in ("torch._inductor.inductor_prims", "transformers.integrations.moe"):
+for module in ("torch._inductor.inductor_prims", "transformers.integrations.moe", "torchvision"):
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
 
@@ -123,6 +123,7 @@ NOT_SPECIAL = {
     "linalg_polar": "factorisations meet infinities in other orders",
     "linalg_qr": "factorisations meet infinities in other orders",
     "triangular": "PyTorch's kernels multiply infinities with zeros of the other triangle, or do not",
+    "roi_align": "the kernel multiplies infinities with weights of zero, and makes positions of NaN",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
     "::var": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
     "::std": "as for variances",

@@ -62,6 +62,7 @@ mod products;
 mod random;
 mod ranges;
 mod reduce;
+mod regions;
 mod regression_loss;
 mod rnn;
 mod rounding;
@@ -263,6 +264,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("ranges", ranges::OPS),
     ("products", products::OPS),
     ("reduce", reduce::OPS),
+    ("regions", regions::OPS),
     ("regression_loss", regression_loss::OPS),
     ("repeat", join::repeat::OPS),
     ("rnn", rnn::OPS),
