@@ -49,12 +49,19 @@ def distinct(x: Tensor) -> tuple[Tensor, Tensor]:
     return values * 2, counts
 
 
+def together(x: Tensor) -> Tensor:
+    above, below, neither = x[x > 0], x[x < 0], x[x == 0]
+    count = sum([len(above), len(below), len(neither)])
+    return torch.arange(count, device=x.device) - torch.cat([above, below, neither])
+
+
 FUNCTIONS = {
     positive: {"aten.index.Tensor": 1},
     places: {"aten.nonzero.default": 1},
     length: {"aten._local_scalar_dense.default": 1},
     agreed: {"aten._local_scalar_dense.default": 1},
     distinct: {"aten._unique2.default": 1},
+    together: {"aten.index.Tensor": 3},
 }
 
 

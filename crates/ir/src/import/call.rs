@@ -57,12 +57,14 @@ impl<'t> Importer<'t> {
 
     /// Python arithmetic on numbers.
     fn arithmetic(&self, scope: &mut Scope<'t>, node: &'t Node, op: python_ops::PythonOp) -> Result<()> {
-        let number = |a: &'t Argument| match a {
-            Argument::AsSymInt(a) => self.sym_int(scope, a),
-            Argument::AsSymFloat(a) => self.sym_float(scope, a),
-            Argument::AsSymBool(a) => self.sym_bool(scope, a),
+        let numbers = |a: &'t Argument| match a {
+            Argument::AsSymInt(a) => Ok(vec![self.sym_int(scope, a)?]),
+            Argument::AsSymFloat(a) => Ok(vec![self.sym_float(scope, a)?]),
+            Argument::AsSymBool(a) => Ok(vec![self.sym_bool(scope, a)?]),
+            Argument::AsSymInts(all) => all.iter().map(|a| self.sym_int(scope, a)).collect(),
+            Argument::AsSymFloats(all) => all.iter().map(|a| self.sym_float(scope, a)).collect(),
             other => match super::inputs::literal_binding(other) {
-                Some(Binding::Number(s)) => Ok(s),
+                Some(Binding::Number(s)) => Ok(vec![s]),
                 _ => invalid!("{} is no number", other.variant()),
             },
         };
@@ -70,7 +72,12 @@ impl<'t> Importer<'t> {
             Scalar::Known(n) => Ok(Expr::Number(n)),
             Scalar::Symbolic(s) => Expr::parse(&s.expr),
         };
-        let operands = node.inputs.iter().map(|i| number(&i.arg).and_then(expr)).collect::<Result<Vec<_>>>()?;
+        let mut operands = vec![];
+        for input in &node.inputs {
+            for number in numbers(&input.arg)? {
+                operands.push(expr(number)?);
+            }
+        }
         let result = op.apply(operands);
         let sym = self.sym(&result, result.to_string().into())?;
         let value = if sym.free.is_empty() { Scalar::Known(sym.value) } else { Scalar::Symbolic(sym) };

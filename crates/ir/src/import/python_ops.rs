@@ -65,6 +65,7 @@ const OPS: &[(&str, PythonOp)] = &[
     ("torch.sym_not", PythonOp::Call(Func::Not)),
     ("torch.sym_max", PythonOp::Call(Func::Max)),
     ("torch.sym_min", PythonOp::Call(Func::Min)),
+    ("torch.sym_sum", PythonOp::Call(Func::Add)),
     ("torch.sym_ite", PythonOp::Call(Func::Where)),
     ("torch.sym_sqrt", PythonOp::Call(Func::Sqrt)),
     ("torch._sym_sqrt", PythonOp::Call(Func::Sqrt)),
