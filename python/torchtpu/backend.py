@@ -23,6 +23,7 @@ from torch._guards import TracingContext
 from torch.utils import _pytree as pytree
 
 from torchtpu import _native, _plugins
+from torchtpu._beyond import take_parts, with_parts
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
@@ -136,6 +137,7 @@ def compile_graph(
     """
     decompose(gm, decompositions())
     keep_tensors(gm)
+    parts = take_parts(gm)
     views = add_places(gm, remade())
     effects, needed = take_effects(gm)
     try:
@@ -144,7 +146,9 @@ def compile_graph(
         return _boxed(_raiser(error))
     if effects:
         call = with_effects_behind(call, effects, needed)
-    return _boxed(with_places(call, views) if views else call)
+    if views:
+        call = with_places(call, views)
+    return _boxed(with_parts(call, parts) if parts else call)
 
 
 def _static_inputs() -> frozenset[int]:

@@ -140,10 +140,6 @@ KNOWN_COMPILED_FAILURES: dict[str, str] = {
         "not captured: PyTorch's own check of the variance branches on data",
     ),
     **dict.fromkeys(
-        (f"as_strided.partial_views-{dtype}" for dtype in _FOUR),
-        "reads the storage beyond the view that is passed in; compiled programs are given the view alone",
-    ),
-    **dict.fromkeys(
         (
             f"nn.functional.linear_cross_entropy.{kind}-{dtype}"
             for kind in ("chunked", "chunked_none")

@@ -498,3 +498,16 @@ def test_dumps_can_be_replayed(tmp_path, monkeypatch):
     assert {"trace.json", "core.txt", "stablehlo.mlir", "hlo.txt"} <= names
     program = native_program((folder / "trace.json").read_bytes())
     torch.testing.assert_close(program([torch.ones(3)]), [torch.ones(3).exp() + 1])
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_as_strided_reads_the_storage_around_a_view(device: str) -> None:
+    def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.as_strided(x, (2, 3), (1, 4), 2) + 1, torch.as_strided(x, (2, 2), (3, 1)) * 2, x.sum()
+
+    torch._dynamo.reset()
+    step = torch.compile(parts, backend="torchtpu", fullgraph=True, options={"fallback": "error"})
+    for start in (0, 3, 8):
+        base = torch.arange(20.0).to(device)
+        theirs = base.cpu()[start : start + 4]
+        torch.testing.assert_close(step(base[start : start + 4]), parts(theirs), check_device=False)
