@@ -17,6 +17,7 @@ from torch._functorch.partitioners import default_partition
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error
 from torchtpu._higher_order import decompose
+from torchtpu._random import draw_again
 from torchtpu.backend import decompositions, precision
 from torchtpu.recurrent import keep_dropout
 from torchtpu.trace import walk
@@ -64,8 +65,12 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     backward: list[Trace] = []
 
     def record(into: list[Trace], gm: fx.GraphModule, _inputs: Sequence[Any]) -> Any:
-        decompose(gm, decompositions())
-        into.append(Trace(walk(gm).program))
+        graph = fx.Graph()
+        graph.output(graph.graph_copy(gm.graph, {}))
+        traced = fx.GraphModule(gm, graph)  # the other one is run, by PyTorch
+        decompose(traced, decompositions())
+        draw_again(traced)
+        into.append(Trace(walk(traced).program))
         call = gm.forward
 
         def run(args: list[Any]) -> Any:

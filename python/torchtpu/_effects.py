@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._higher_order_ops.effects import with_effects
+from torch._higher_order_ops.print import print as print_op
 from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
@@ -54,7 +55,7 @@ def _take(gm: fx.GraphModule, node: fx.Node) -> Effect | None:
     args: Any = node.args
     if node.target is with_effects:
         token, op, *rest = args
-        if not isinstance(op, torch._ops.OpOverload) or op._schema.returns:
+        if op is not print_op and (not isinstance(op, torch._ops.OpOverload) or op._schema.returns):
             return None
         for user in list(node.users):  # of the token behind it and the nothing that it gives, only the first is used
             user.replace_all_uses_with(token)

@@ -18,11 +18,13 @@ from torch._dynamo._trace_wrapped_higher_order_op import zeros_and_scatter
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.flex_attention import flex_attention, flex_attention_backward
-from torch._higher_order_ops.while_loop import while_loop_op
+from torch._higher_order_ops.while_loop import while_loop_op, while_loop_stack_output_op
 from torch._library.custom_ops import OPDEFS
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
+
+from torchtpu._loops import NUMBERS, NotTraced, cond, count_turns, gives_numbers, stack_turns, take_turns, while_loop
 
 _BY_OWN_KERNEL = frozenset(("flex_attention", "flex_attention_backward", "hints_wrapper", "out_dtype"))
 # Ops that PyTorch itself writes in Python, with `torch.library.custom_op`.
@@ -35,11 +37,14 @@ def decompose(gm: fx.GraphModule, table: dict[Any, Callable[..., Any]]) -> None:
     for child in gm.children():
         if isinstance(child, fx.GraphModule):
             decompose(child, table)
-    found = [(node, run) for node in gm.graph.nodes if (run := _implementation(node.target))]
+    for node in list(gm.graph.nodes):
+        if node.target is while_loop_stack_output_op:
+            take_turns(gm, node)
+    found = [(node, run) for node in gm.graph.nodes if (run := _implementation(node))]
     for node, run in found:
         try:
             body = _trace(gm, node, run, table)
-        except _NotBatched:
+        except NotTraced:
             continue
         decompose(body, table)
         _inline(gm, node, body)
@@ -48,11 +53,12 @@ def decompose(gm: fx.GraphModule, table: dict[Any, Callable[..., Any]]) -> None:
         gm.recompile()
 
 
-def _implementation(target: Any) -> Callable[..., Any] | None:
-    if target is associative_scan_op:
-        return _associative_scan
-    if target is flex_attention_backward:
-        return _flex_attention_backward
+def _implementation(node: fx.Node) -> Callable[..., Any] | None:
+    target: Any = node.target
+    if gives_numbers(node):
+        return while_loop if target is while_loop_op else cond
+    if target in _OURS:
+        return _OURS[target]
     if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _BY_OWN_KERNEL:
         return target.py_kernels[_KERNEL]
     if isinstance(target, torch._ops.OpOverload) and target.namespace == _PYTHON_OPS:
@@ -76,7 +82,9 @@ def _trace(gm: fx.GraphModule, node: fx.Node, run: Callable[..., Any], table: di
 
         args, kwargs = pytree.tree_unflatten([argument(leaf) for leaf in leaves], spec)
         with traceback.set_current_meta(node):
-            return pytree.tree_map(_as_recorded, run(*args, **kwargs), node.meta["val"])
+            results, shape = pytree.tree_flatten(run(*args, **kwargs))
+        recorded = pytree.tree_leaves(node.meta["val"])
+        return pytree.tree_unflatten(map(_as_recorded, results, recorded), shape)
 
     # The gradient of a tensor that a score modification reads: an op of PyTorch's own, of which only that module knows.
     table = {**table, torch.ops.flex_lib.zeros_and_scatter.default: zeros_and_scatter._init_fn}
@@ -129,6 +137,11 @@ def _inline(gm: fx.GraphModule, node: fx.Node, body: fx.GraphModule) -> None:
 
 def _replace(gm: fx.GraphModule, node: fx.Node, result: Any) -> None:
     if isinstance(result, fx.Node):
+        if node.users and isinstance(node.meta["val"], NUMBERS) and isinstance(result.meta["val"], Tensor):
+            with gm.graph.inserting_before(node):
+                number = gm.graph.call_function(torch.ops.aten._local_scalar_dense.default, (result,))
+            number.meta = dict(node.meta)
+            result = number
         node.replace_all_uses_with(result)
     for user in list(node.users):
         assert user.target is operator.getitem, f"{user} takes {node} whole"
@@ -146,10 +159,6 @@ def _flex_attention_backward(
         forward = flex_attention.py_kernels[_KERNEL]
         logsumexp = forward(query, key, value, score_mod, *options)[1]
     return flex_attention_backward.py_kernels[_KERNEL](query, key, value, out, logsumexp, *rest)
-
-
-class _NotBatched(Exception):
-    """A graph that nothing is known to run on many rows at once."""
 
 
 def _associative_scan(combine: Callable[..., Any], xs: Any, additional: Any) -> Any:
@@ -177,6 +186,14 @@ def _associative_scan(combine: Callable[..., Any], xs: Any, additional: Any) -> 
         return while_loop_op(more, step, (first, *xs), (places, *additional))[1:]
 
 
+_OURS: dict[Any, Callable[..., Any]] = {
+    associative_scan_op: _associative_scan,
+    flex_attention_backward: _flex_attention_backward,
+    count_turns: count_turns,
+    stack_turns: stack_turns,
+}
+
+
 @contextlib.contextmanager
 def _no_loop_over_rows() -> Iterator[None]:
     """Lets ``torch.vmap`` fail where it would go row by row."""
@@ -186,6 +203,6 @@ def _no_loop_over_rows() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, NotImplementedError) as error:
-        raise _NotBatched from error
+        raise NotTraced from error
     finally:
         functorch._set_vmap_fallback_enabled(enabled)

@@ -28,6 +28,7 @@ from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
 from torchtpu._parts import cut, keep_tensors
+from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
 from torchtpu._views import add_places, remade_outputs, with_places
 from torchtpu.recurrent import keep_dropout
@@ -136,6 +137,7 @@ def compile_graph(
     An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
     """
     decompose(gm, decompositions())
+    draw_again(gm)
     keep_tensors(gm)
     parts = take_parts(gm)
     views = add_places(gm, remade())

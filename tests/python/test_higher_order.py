@@ -188,6 +188,65 @@ def test_switch_clamps_its_index(place: int, gradients: bool) -> None:
     agree(compiled(fn), fn, (torch.tensor(place), ROWS), "cpu", gradients)
 
 
+# --- numbers, and loops whose gradients are asked for ----------------------------------------------------------------
+
+
+def counted(x: Tensor) -> Any:
+    return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 2 + i), (0, x))
+
+
+def counted_by_data(x: Tensor) -> Any:
+    i, x = while_loop(lambda i, x: x.sum() < 1000, lambda i, x: (i + 1, x * 2 + 1), (0, x))
+    return x * i
+
+
+def rows_in_turn(x: Tensor) -> Any:
+    def step(i: int, x: Tensor, total: Tensor) -> Any:
+        return i + 2, x.clone(), total + x.narrow(0, i, 1).squeeze(0) * (i + 1)
+
+    return while_loop(lambda i, x, total: i < x.shape[0], step, (0, x, torch.zeros(3)))
+
+
+def chosen_number(x: Tensor) -> Any:
+    y, n = torch.cond(x.sum() > 0, lambda x: (x * 2, 3), lambda x: (x - 1, 4), (x,))
+    return y + n, n
+
+
+@pytest.mark.parametrize("fn", [counted, counted_by_data, chosen_number])
+@pytest.mark.parametrize("shift", [-1, 3])
+def test_numbers_that_a_loop_or_a_branch_gives(fn: Fn, shift: int) -> None:
+    x = ROWS + shift if fn is not counted_by_data else ROWS.abs()
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+
+
+def test_a_loop_takes_rows_by_its_own_counter() -> None:
+    fn = compiled(rows_in_turn)
+    torch.testing.assert_close(fn(ROWS), (6, ROWS, ROWS[0] + 3 * ROWS[2] + 5 * ROWS[4]))
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("turns", [1, 4])
+def test_gradients_of_a_loop(turns: int, device: str) -> None:
+    def looped(x: Tensor, w: Tensor, turns: Tensor) -> Any:
+        return while_loop(lambda i, x: i < turns, lambda i, x: (i + 1, (x @ w).sin()), (torch.zeros_like(turns), x))[1]
+
+    def unrolled(x: Tensor, w: Tensor, turns: Tensor) -> Any:
+        for _ in range(int(turns)):
+            x = (x @ w).sin()
+        return x
+
+    agree(compiled(looped), unrolled, (ROWS, W, torch.tensor(turns)), device, True)
+
+
+def test_a_loop_without_a_turn_keeps_what_it_was_given() -> None:
+    def looped(x: Tensor) -> Any:
+        start = torch.zeros((), dtype=torch.int64)
+        return while_loop(lambda i, x: i > 5, lambda i, x: (i + 1, x * 2), (start, x))[1]
+
+    x = ROWS.clone().requires_grad_()
+    torch.testing.assert_close(compiled(looped)(x), x)
+
+
 # --- random numbers --------------------------------------------------------------------------------------------------
 
 

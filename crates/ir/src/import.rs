@@ -9,6 +9,7 @@ mod arguments;
 mod body;
 mod call;
 mod control_flow;
+mod draws;
 mod higher_order;
 mod inputs;
 mod outputs;

@@ -2,6 +2,7 @@
 
 use super::arguments::{self, Assigned, Owned};
 use super::control_flow::Control;
+use super::draws::Draw;
 use super::{Binding, Importer, Scope, python_ops, survey};
 use crate::alias::{Layout, TensorId};
 use crate::dtype::DType;
@@ -25,6 +26,9 @@ impl<'t> Importer<'t> {
         }
         if let Some(control) = Control::of(node) {
             return self.control_flow(scope, node, control);
+        }
+        if let Some(draw) = Draw::of(node) {
+            return self.draw(scope, node, draw);
         }
         if self.all_tabled(scope, node) {
             return Ok(());

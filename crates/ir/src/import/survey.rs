@@ -1,6 +1,7 @@
 //! What the op table knows of a trace's targets.
 
 use super::control_flow::Control;
+use super::draws::Draw;
 use super::python_ops;
 use crate::loc::Loc;
 use crate::ops::{self, Entry};
@@ -30,11 +31,20 @@ pub fn unsupported_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
             if inlined(node).is_some() || Control::of(node).is_some() {
                 pending.extend(graphs(node).flat_map(|inner| &inner.nodes));
             } else if !supported(node) {
-                found.push((i, node.op().to_owned(), locator.loc(node)));
+                found.push((i, named(node).to_owned(), locator.loc(node)));
             }
         }
     }
     found
+}
+
+/// What to call a node: by the op that a higher-order op is given to run, if any.
+fn named(node: &Node) -> &str {
+    let operator = node.inputs.iter().find_map(|i| match &i.arg {
+        Argument::AsOperator(name) => Some(name.strip_prefix("torch.ops.").unwrap_or(name)),
+        _ => None,
+    });
+    operator.unwrap_or(node.op())
 }
 
 /// The graph that a transparent higher-order op wraps.
@@ -55,15 +65,18 @@ pub(super) fn graphs(node: &Node) -> impl Iterator<Item = &Graph> {
 }
 
 /// Higher-order ops that only run the graph they are given.
-const TRANSPARENT: [&str; 6] = [
+const TRANSPARENT: [&str; 9] = [
     "wrap_with_set_grad_enabled",
     "wrap_with_autocast",
     "wrap",
     "wrap_activation_checkpoint",
     "tag_activation_checkpoint",
     "invoke_subgraph",
+    "invoke_quant",
+    "foreach_map",
+    "strict_mode",
 ];
 
 fn supported(node: &Node) -> bool {
-    python_ops::find(&node.target).is_some() || find(&node.target).is_some()
+    python_ops::find(&node.target).is_some() || Draw::of(node).is_some() || find(&node.target).is_some()
 }

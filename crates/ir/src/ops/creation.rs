@@ -6,7 +6,7 @@ use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::literal::Number;
-use crate::{DType, ensure};
+use crate::{DType, ensure, invalid};
 
 /// A schema whose arguments end with the options of a new tensor.
 macro_rules! with_options {
@@ -80,6 +80,17 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(with_format!("empty_like(Tensor self"), |c, b| like(c, b, int(0)), LIKE).variants(&["empty_like.out"]),
     OpDef::new(with_options!("new_zeros(Tensor self, SymInt[] size"), |c, b| new(c, b, int(0)), NEW)
         .variants(&["new_zeros.out"]),
+    OpDef::new(
+        "aten::_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) -> Tensor",
+        tangent,
+        &[
+            ok("f32[2,3], f64[4,5]"),
+            ok("f64[2,3], bf16[4,5], self_num_batch_dims=1"),
+            ok("f32[], f32[]"),
+            ok("f32[2,3], i64[], self_num_batch_dims=2"),
+        ],
+    )
+    .variants(&["_new_zeros_with_same_feature_meta.out"]),
     OpDef::new(with_options!("new_ones(Tensor self, SymInt[] size"), |c, b| new(c, b, int(1)), NEW)
         .variants(&["new_ones.out"]),
     OpDef::new(with_options!("new_empty(Tensor self, SymInt[] size"), |c, b| new(c, b, int(0)), NEW)
@@ -208,6 +219,16 @@ fn like(c: &Call<'_>, b: &Builder, number: Scalar) -> Result<Outs> {
 fn new(c: &Call<'_>, b: &Builder, number: Scalar) -> Result<Outs> {
     let dtype = c.optional_dtype("dtype")?.map_or_else(|| c.dtype_of("self"), Ok)?;
     filled(c, b, &number, dtype, &c.sizes("size")?)
+}
+
+/// Zeros like `other`, with the first `self_num_batch_dims` dimensions of `self` in front.
+fn tangent(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (batch, like) = (b.shape(c.tensor(b, "self")?), b.shape(c.tensor(b, "other")?));
+    let count = c.int("self_num_batch_dims")?;
+    let taken = usize::try_from(count).ok().filter(|&n| n <= batch.len());
+    let Some(taken) = taken else { invalid!("{count} batch dimensions of a tensor that has {}", batch.len()) };
+    let shape = [&batch[..taken], &like[..]].concat();
+    filled(c, b, &Scalar::Known(Number::Int(0)), c.dtype_of("other")?, &shape)
 }
 
 fn fill(c: &Call<'_>, b: &Builder, value: Operand) -> Result<Outs> {
