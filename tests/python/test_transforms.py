@@ -184,3 +184,30 @@ def test_a_checkpoint_with_dropout_is_captured() -> None:
     assert trace.backward is not None
     assert "rng_bit_generator" in torchtpu.lower(trace)
     assert "rng_bit_generator" in torchtpu.lower(trace.backward)
+
+
+@torch.library.custom_op("transforms::doubled_in_place", mutates_args=("x",))
+def doubled_in_place(x: Tensor) -> None:
+    x.mul_(2)
+
+
+def test_a_custom_op_that_writes_runs_on_the_host_and_is_refused_by_its_name() -> None:
+    def fn(x: Tensor) -> Tensor:
+        y = x + 1
+        doubled_in_place(y[1:3])
+        return y * 2
+
+    torch._dynamo.reset()
+    with pytest.warns(UserWarning, match=r"transforms.doubled_in_place.* runs on the host"):
+        torch.testing.assert_close(torch.compile(fn, backend="torchtpu")(X), fn(X))
+    with pytest.raises(torchtpu.UnsupportedOp, match=r"^transforms.doubled_in_place"):
+        compiled(fn)(X)
+
+
+def test_a_graph_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    def fn(x: Tensor) -> Tensor:
+        torch._higher_order_ops.print("rows: {}", x.shape[0])
+        return x + 1
+
+    torch.testing.assert_close(compiled(fn)(X), X + 1)
+    assert capsys.readouterr().out.strip() == "rows: 6"
