@@ -418,22 +418,6 @@ def test_fallback_can_be_forbidden():
     assert raised.value.file.endswith("test_backend.py")
 
 
-def test_higher_order_ops_with_arguments_of_their_own_run_on_the_host():
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 128, 128, device="cpu")
-
-    def attend(q):
-        return flex_attention(q * 2, q, q, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1, block_mask=mask) + 1
-
-    q = torch.randn(1, 2, 128, 8)
-    with pytest.warns(UserWarning, match=r"flex_attention .* runs on the host"):
-        torch.testing.assert_close(torch.compile(attend, backend="torchtpu")(q), attend(q))
-    torch._dynamo.reset()
-    with pytest.raises(torchtpu.UnsupportedOp, match=r"flex_attention \(.*test_backend\.py:\d+\) has no lowering"):
-        torch.compile(attend, backend="torchtpu", options={"fallback": "error"})(q)
-
-
 def test_a_kernel_argument_of_the_wrong_kind_is_an_error():
     program = native_program(torchtpu.capture(lambda x: x + 1, torch.ones(3)).to_bytes())
     for bad in ([], [torch.ones(4)], [torch.ones(3, dtype=torch.float64)], [3], ["x"], [torch.ones(3, device="meta")]):
