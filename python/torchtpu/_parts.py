@@ -74,7 +74,13 @@ def cut(
         # split_module renames nodes, but numbers its modules as we numbered the parts.
         between = ops.get(int(name.removeprefix("submod_")))
         setattr(split, name, _Between(child, between) if between else _Part(compile_part(child)))
-    return lambda args: split.forward(*args)
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        results = split.forward(*args)
+        # A part that is cut itself has its only result bare.
+        return results if isinstance(results, (tuple, list)) else (results,)
+
+    return call
 
 
 def keep_tensors(gm: fx.GraphModule) -> None:

@@ -55,6 +55,11 @@ def together(x: Tensor) -> Tensor:
     return torch.arange(count, device=x.device) - torch.cat([above, below, neither])
 
 
+def framed(x: Tensor) -> Tensor:
+    low, high = (x > 2).sum().item(), (x < 0).sum().item()
+    return torch.nn.functional.pad(x[None, None], (low, high))
+
+
 FUNCTIONS = {
     positive: {"aten.index.Tensor": 1},
     places: {"aten.nonzero.default": 1},
@@ -62,6 +67,7 @@ FUNCTIONS = {
     agreed: {"aten._local_scalar_dense.default": 1},
     distinct: {"aten._unique2.default": 1},
     together: {"aten.index.Tensor": 3},
+    framed: {"aten._local_scalar_dense.default": 2},
 }
 
 
