@@ -38,12 +38,14 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, damaged traces, programs of views, training, sanitizers.
+test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, architectures, damaged traces, programs of views, training, sanitizers.
 	@mkdir -p target
 	for suite in ops compiled suites behaviours; do \
 	  $(PYTHON) tests/python/sweep_device.py $$suite target/device-$$suite.jsonl --again || exit 1; \
 	  rm target/device-$$suite.jsonl; \
 	done
+	$(PYTHON) tests/python/sweep_models.py target/test-models.jsonl --again
+	rm target/test-models.jsonl
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
@@ -76,8 +78,9 @@ bench: setup-develop ## Step times beside eager and inductor; compile and call o
 bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
 	$(PYTHON) benches/eager.py
 
-docs: setup-develop ## Regenerate docs/ops.md.
+docs: setup-develop ## Regenerate docs/ops.md, and docs/models.md if target/models.jsonl has records of a sweep.
 	$(PYTHON) scripts/ops_page.py $(VENV)/bin/tputc > docs/ops.md
+	if [ -e target/models.jsonl ]; then $(PYTHON) scripts/models_page.py target/models.jsonl > docs/models.md; fi
 
 clean: ## Remove what builds made; the virtual environment stays.
 	rm -rf target dist $(INSTALLED)

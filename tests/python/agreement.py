@@ -133,7 +133,7 @@ def train(
     # Made before the default dtype changes, in which weights are drawn.
     starts = [(entry.build(dtype=dtype), entry.batch(dtype=dtype)) for entry in entries]
     model = copy.deepcopy(starts[0][0]).to(device)
-    with _default_dtype(torch.promote_types(dtype, torch.float32)):
+    with default_dtype(torch.promote_types(dtype, torch.float32)):
         step = _Step(entry, model, OPTIMIZERS[optimizer](model), wrap)
         return [_trajectory(step, start, batch.to(device), steps) for start, batch in starts]
 
@@ -147,7 +147,7 @@ def _trajectory(step: _Step, start: nn.Module, batch: Batch, steps: int) -> Traj
 
 
 @contextlib.contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Adam counts its steps in the default dtype, and a compiled Adam computes its bias correction from that tensor."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 import torchtpu
-from agreement import _default_dtype
+from agreement import default_dtype
 from torch import Tensor, nn
 from torchtpu import device as tpu
 
@@ -40,7 +40,7 @@ def test_compiled_adamw_with_steps_on_the_host() -> None:
     theirs = nn.Linear(3, 2).double()
     ours = copy.deepcopy(theirs).to("tpu")
     x = torch.randn(4, 3, dtype=torch.float64)
-    with _default_dtype(torch.float64):  # of the step counters, which a compiled AdamW computes with
+    with default_dtype(torch.float64):  # of the step counters, which a compiled AdamW computes with
         optimizers = [torch.optim.AdamW(m.parameters(), lr=0.1) for m in (ours, theirs)]
         step = torch.compile(optimizers[0].step, backend="torchtpu")
         for _ in range(3):
