@@ -7,41 +7,73 @@ which is a view as well, and passes it in as an input of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from torchtpu._errors import UnsupportedOp
+
 aten = torch.ops.aten
 
-# The position of the input, and what `as_strided` takes behind it.
-Part = tuple[int, tuple[Any, ...]]
+# What `as_strided` takes; an `At` stands for the argument at that position.
+Part = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class At:
+    """The position of an argument."""
+
+    position: int
 
 
 def take_parts(gm: fx.GraphModule) -> list[Part]:
-    """Makes inputs, behind the others, of such parts."""
+    """Makes inputs, behind the others, of such parts.
+
+    Raises:
+        UnsupportedOp: Sizes or places of a part are computed in the graph.
+    """
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    given: dict[fx.Node, Any] = {node: At(i) for i, node in enumerate(inputs)}
     parts: list[Part] = []
-    for i, source in enumerate(inputs):
-        for node in list(source.users):
-            if node.target is aten.as_strided.default and _reads_storage(source.meta.get("val"), *node.args[1:]):
-                parts.append((i, node.args[1:]))
+    for source in inputs:
+        for node in [n for n in source.users if n.target is aten.as_strided.default]:
+            value, computed = source.meta.get("val"), set(node.all_input_nodes) - given.keys()
+            if not isinstance(value, torch.Tensor) or _reads_elements(value, *node.args[1:]):
+                continue
+            if not computed:
+                part: Any = fx.node.map_arg(node.args, lambda n: given[n])
+                parts.append(part)
                 _make_input(gm, node)
+            elif _may_begin_late(value):
+                raise _computed(node, computed)
     if parts:
         gm.recompile()
     return parts
 
 
-def _reads_storage(value: Any, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> bool:
-    """Whether the elements are found by where ``value`` begins, or lie behind it. Symbols are left to the compiler."""
-    if not isinstance(value, torch.Tensor):
+def _computed(node: fx.Node, computed: set[fx.Node]) -> UnsupportedOp:
+    names = ", ".join(sorted(n.name for n in computed))
+    error = UnsupportedOp(
+        f"aten.as_strided.default reads the storage of an input at places that the graph computes ({names}), and a "
+        "compiled graph is given the view alone. Compute them outside the compiled function, or index the tensor."
+    )
+    error.op = "aten.as_strided.default"
+    return error
+
+
+def _may_begin_late(value: torch.Tensor) -> bool:
+    offset: Any = value.storage_offset()
+    return not isinstance(offset, int) or offset != 0
+
+
+def _reads_elements(value: torch.Tensor, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> bool:
+    """Whether ``value`` is known to begin where its storage does, and to have all the elements that are read."""
+    start, own = offset or 0, value.stride()
+    if _may_begin_late(value) or not all(isinstance(n, int) for n in (start, *value.shape, *own, *size, *stride)):
         return False
-    first: Any = value.storage_offset()
-    start: Any = first if offset is None else offset
-    numbers = (first, start, *value.shape, *value.stride(), *size, *stride)
-    if not all(isinstance(n, int) for n in numbers):
-        return False
-    return bool(first or _end(start, size, stride) > _end(first, value.shape, value.stride()))
+    return _end(start, size, stride) <= _end(0, value.shape, own)
 
 
 def _end(start: int, size: Sequence[int], stride: Sequence[int]) -> int:
@@ -63,7 +95,12 @@ def with_parts(
     """``call``, given those parts of its arguments behind them."""
 
     def run(args: list[Any]) -> Sequence[Any]:
-        args.extend([torch.as_strided(args[i], *where) for i, where in parts])
+        known = tuple(args)
+        args.extend([torch.as_strided(*fx.node.map_aggregate(part, lambda n: _value(n, known))) for part in parts])
         return call(args)
 
     return run
+
+
+def _value(argument: Any, args: Sequence[Any]) -> Any:
+    return args[argument.position] if isinstance(argument, At) else argument

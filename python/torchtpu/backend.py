@@ -139,10 +139,10 @@ def compile_graph(
     decompose(gm, decompositions())
     draw_again(gm)
     keep_tensors(gm)
-    parts = take_parts(gm)
     views = add_places(gm, remade())
     effects, needed = take_effects(gm)
     try:
+        parts = take_parts(gm)
         call = _compile(gm, static(), options)
     except Error as error:
         return _boxed(_raiser(error))

@@ -484,14 +484,23 @@ def test_dumps_can_be_replayed(tmp_path, monkeypatch):
     torch.testing.assert_close(program([torch.ones(3)]), [torch.ones(3).exp() + 1])
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
-def test_as_strided_reads_the_storage_around_a_view(device: str) -> None:
-    def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.as_strided(x, (2, 3), (1, 4), 2) + 1, torch.as_strided(x, (2, 2), (3, 1)) * 2, x.sum()
+def test_as_strided_reads_the_storage_around_a_view(device: str, dynamic: bool | None) -> None:
+    def parts(x: torch.Tensor, n: int) -> tuple[torch.Tensor, ...]:
+        return torch.as_strided(x, (n, 3), (1, 4), 2) + 1, torch.as_strided(x, (2, n), (n, 1)) * 2, x.sum()
 
     torch._dynamo.reset()
-    step = torch.compile(parts, backend="torchtpu", fullgraph=True, options={"fallback": "error"})
-    for start in (0, 3, 8):
+    step = torch.compile(parts, backend="torchtpu", fullgraph=True, dynamic=dynamic, options={"fallback": "error"})
+    for start, n in ((8, 3), (3, 2), (0, 3), (3, 4)):
         base = torch.arange(20.0).to(device)
         theirs = base.cpu()[start : start + 4]
-        torch.testing.assert_close(step(base[start : start + 4]), parts(theirs), check_device=False)
+        torch.testing.assert_close(step(base[start : start + 4], n), parts(theirs, n), check_device=False)
+
+
+def test_as_strided_at_places_that_the_graph_computes() -> None:
+    torch._dynamo.reset()
+    step = torch.compile(lambda x, n: torch.as_strided(x, (n * n,), (1,)) + 1, backend="torchtpu", dynamic=True)
+    x = torch.arange(20.0)[5:]
+    with pytest.raises(torchtpu.UnsupportedOp, match="places that the graph computes"):
+        step(x, 3)
