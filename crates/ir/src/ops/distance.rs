@@ -69,6 +69,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,2], f32[2,2]{1,2,3,4}, f32[2,2]{1,4,3,3}, inf, f32[2,2]{2,2,2,1}"),
             ok("f32[2,4], f32[2,3], f32[4,3], 0.0, f32[2,4]"),
             ok("f32[2,4], f32[2,0], f32[4,0], 2.0, f32[2,4]"),
+            ok("f32[0,2,4], f32[2,3], f32[0,4,3], 3.0, f32[0,2,4]"),
+            ok("f32[2,2,0], f32[2,3], f32[2,0,3], 3.0, f32[2,2,0]"),
         ],
     )
     .variants(&["_cdist_backward.out"]),
@@ -200,6 +202,9 @@ fn cdist_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let expected = &b.shape(difference)[..dim];
     for v in [length, grad] {
         ensure!(b.shape(v)[..] == *expected, "the distances are {expected:?}, but a tensor of them {:?}", b.shape(v));
+    }
+    if b.shape(difference).contains(&0) {
+        return one(b.full_like(x, Number::Int(0))?); // PyTorch broadcasts batches only where there is something to add
     }
     one(pulled(b, p, difference, length, grad, dim)?)
 }
