@@ -80,15 +80,25 @@ def walk(gm: fx.GraphModule, static_inputs: Iterable[int] = ()) -> Walked:
 def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Symbol]:
     """Inputs that are expressions, such as the length of what an earlier part made: what they are called instead.
 
-    Nothing could be solved for the symbols in them.
+    Nothing could be solved for the symbols in them. Of an extent that is only so if no input gives its symbols.
     """
-    names: dict[sympy.Basic, sympy.Symbol] = {}
+    numbers, extents = dict[str, sympy.Basic](), dict[str, sympy.Basic]()
     for node in gm.graph.nodes:
         value = node.meta.get("val")
-        if node.op == "placeholder" and isinstance(value, torch.SymInt):
-            expr = value.node.expr
-            if not expr.is_symbol and not expr.is_number:
-                names.setdefault(expr, sympy.Symbol(f"{node.name}_value", integer=True))
+        if node.op != "placeholder":
+            continue
+        if isinstance(value, torch.SymInt):
+            numbers[f"{node.name}_value"] = value.node.expr
+        elif isinstance(value, torch.Tensor):
+            for i, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt):
+                    extents[f"{node.name}_size_{i}"] = size.node.expr
+    given = {expr for expr in (*numbers.values(), *extents.values()) if expr.is_symbol}
+    compound = {**numbers, **{name: expr for name, expr in extents.items() if not expr.free_symbols <= given}}
+    names: dict[sympy.Basic, sympy.Symbol] = {}
+    for name, expr in compound.items():
+        if not expr.is_symbol and not expr.is_number:
+            names.setdefault(expr, sympy.Symbol(name, integer=True))
     return names
 
 

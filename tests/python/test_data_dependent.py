@@ -83,6 +83,21 @@ def test_sizes_that_are_data(fn: Callable[..., Any], device: str) -> None:
     assert counted == {op: n * len(inputs) for op, n in FUNCTIONS[fn].items()}
 
 
+def mirrored(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return torch.nn.functional.pad(x[None], (low, high), mode="reflect")  # type: ignore[arg-type]
+
+
+def test_gradients_of_what_is_as_long_as_tensors_say() -> None:
+    """AOTAutograd names the sizes twice, and gives the backward graph one name's values and the other's shapes."""
+    x = torch.tensor([3.0, -1.0, 2.0, 5.0], requires_grad=True)
+    low, high = torch.tensor(1), torch.tensor(2)
+    torch.compile(mirrored, backend="torchtpu", fullgraph=True, options=ERROR)(x, low, high).square().sum().backward()
+    ours, x.grad = x.grad, None
+    mirrored(x, low, high).square().sum().backward()
+    assert ours is not None
+    torch.testing.assert_close(ours, x.grad)
+
+
 def test_gradients_through_a_mask() -> None:
     x = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
     torch._dynamo.reset()

@@ -173,7 +173,7 @@ ENTRIES = [
             "sampling_rate": 2400,
         },
         lambda: {"input_values": torch.randn(1, 1, 160)},
-        dynamo={"allow_rnn": True},
+        dynamo={**DATA, "allow_rnn": True},
     ),
     # Pictures and text.
     text_and_picture("CLIP"),
