@@ -38,7 +38,7 @@ demo: setup ## Train and run a transformer through torch.compile(backend="torcht
 
 test: setup-develop lint test-rust test-python ## Every test that CI runs.
 
-test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, architectures, damaged traces, programs of views, training, sanitizers.
+test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, architectures, damaged traces, random programs, training, sanitizers.
 	@mkdir -p target
 	for suite in ops compiled suites behaviours; do \
 	  $(PYTHON) tests/python/sweep_device.py $$suite target/device-$$suite.jsonl --again || exit 1; \
@@ -48,6 +48,10 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	rm target/test-models.jsonl
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
+	cargo build -q --release -p torchtpu-ir --example samples --example evaluate
+	TORCHTPU_SAMPLES=target/release/examples/samples TORCHTPU_EVALUATE=target/release/examples/evaluate \
+	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
+	rm target/programs.jsonl
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_compiles.py -k lengths

@@ -2,6 +2,7 @@
 //! nodes: the best of five. `--dim NAME=VALUE` gives a symbol its value.
 
 #[path = "../tests/synthetic/mod.rs"]
+#[allow(dead_code)] // each file uses its own part
 mod synthetic;
 
 use std::path::Path;

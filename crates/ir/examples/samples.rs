@@ -3,13 +3,16 @@
 //!
 //! Usage: `samples [--special] [OP]`; `--special` mixes NaN, infinities and `-0` into floats.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+mod json;
+
+use json::literal;
 use serde_json::{Value, json};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use torchtpu_ir::ops::sample::{Expansion, Results, Sample, SampleArg, SampleTensor, bind, data, expand_for, extent};
-use torchtpu_ir::ops::{Entry, MemoryFormat, all, find};
+use torchtpu_ir::ops::sample::{
+    Expansion, Results, Sample, SampleArg, SampleTensor, Values, bind, data, expand_for, extent,
+};
+use torchtpu_ir::ops::{Entry, MemoryFormat, Rule, all, find};
 use torchtpu_ir::{Builder, DType, Error, InputKind, Literal, Number, OutputKind, eval};
 
 fn main() {
@@ -28,6 +31,8 @@ fn main() {
 /// The sample as JSON. What goes wrong stands under `failure`.
 fn described(entry: &Entry, sample: &Sample, special: bool) -> Value {
     let mut line = json!({ "op": entry.schema.name, "schema": entry.def.schema, "text": sample.args });
+    line["variants"] = entry.def.variants.into();
+    line["bounded"] = matches!(entry.def.rule, Rule::Bounded(_)).into();
     // How many results there are before the next values of written arguments; a list counts as one.
     line["returns"] = entry.schema.returns.len().into();
     line["written"] = entry.schema.args.iter().filter(|a| a.written).map(|a| a.name.as_str()).collect();
@@ -118,11 +123,6 @@ fn first_tensor(arg: &SampleArg) -> Option<&SampleTensor> {
     }
 }
 
-fn literal(l: &Literal) -> Value {
-    let shape: &[usize] = &l.ty.shape;
-    json!({ "dtype": l.ty.dtype.name(), "shape": shape, "data": BASE64_STANDARD.encode(l.dense_bytes()) })
-}
-
 fn named<'a>(
     param: &torchtpu_ir::ops::Param,
     arg: &SampleArg,
@@ -138,6 +138,8 @@ fn value<'a>(arg: &SampleArg, given: &mut impl Iterator<Item = &'a Literal>) -> 
         SampleArg::Tensor(t) => {
             let strides: &[usize] = &t.layout.strides;
             let data = given.next().map_or(Value::Null, literal);
+            // Whether the op takes any values of the type.
+            let data = with(data, "any", (t.values == Values::Any).into());
             json!({ "tensor": with(data, "strides", strides.into()) })
         }
         SampleArg::Number(n) => number(*n),

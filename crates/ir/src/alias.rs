@@ -5,13 +5,18 @@
 //! a tensor turns its layout into slices, transposes, reshapes and broadcasts of the cell's value; writing one makes the
 //! cell's next value. Nothing here is specific to traces: eager tensors use the same model.
 //!
+//! A tensor may also see a storage as other elements, such as the real parts of complex numbers: a [`Lens`].
+//!
 //! How a layout becomes core ops is decided by `plan`, from the two layouts alone; `steps` applies such a plan forwards
 //! (a read) and backwards (a write).
 
+mod lens;
 mod plan;
 mod steps;
 #[cfg(test)]
 mod tests;
+
+pub use lens::{Lazy, Lens};
 
 use crate::builder::Builder;
 use crate::dtype::{Category, DType};
@@ -71,6 +76,8 @@ struct Cell {
     writes: usize,
     /// Values of views of the present value.
     reads: FxHashMap<Layout, ValueId>,
+    /// What it follows, if its elements are another storage's, seen otherwise.
+    origin: Option<lens::Origin>,
 }
 
 struct Tensor {
@@ -171,7 +178,8 @@ impl Aliases {
         let layout = if dense { Layout { offset: 0, ..layout } } else { Layout::contiguous(layout.sizes) };
         let mut s = self.state.borrow_mut();
         let cell = CellId(s.cells.len() as u32);
-        s.cells.push(Cell { value, dtype: ty.dtype, layout: layout.clone(), writes: 0, reads: FxHashMap::default() });
+        let reads = FxHashMap::default();
+        s.cells.push(Cell { value, dtype: ty.dtype, layout: layout.clone(), writes: 0, reads, origin: None });
         Ok(s.add(Tensor { cell, layout }))
     }
 
@@ -202,6 +210,7 @@ impl Aliases {
 
     /// The value of `t` now.
     pub fn read(&self, b: &Builder, t: TensorId) -> Result<ValueId> {
+        self.refresh(b, t)?;
         let (cell, view) = {
             let s = self.state.borrow();
             let (t, c) = s.tensor(t);
@@ -228,6 +237,7 @@ impl Aliases {
     /// # Errors
     /// In PyTorch's words, if several elements of `t` share a place. `Internal` if the type differs.
     pub fn write(&self, b: &Builder, t: TensorId, value: ValueId) -> Result<()> {
+        self.refresh(b, t)?;
         let (cell, view, steps, base) = {
             let s = self.state.borrow();
             let (t, c) = s.tensor(t);
@@ -257,7 +267,8 @@ impl Aliases {
         c.writes += 1;
         c.reads.clear();
         c.reads.insert(view, value);
-        Ok(())
+        drop(s);
+        self.put_back(b, t)
     }
 
     fn starts(&self) -> Starts {
@@ -371,5 +382,8 @@ impl TensorArg for AliasArg<'_> {
     }
     fn dtype(&self) -> DType {
         self.aliases.dtype(self.tensor)
+    }
+    fn lazy(&self) -> Lazy {
+        self.aliases.lazy(self.tensor)
     }
 }

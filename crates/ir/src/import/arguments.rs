@@ -1,7 +1,7 @@
 //! From a node's arguments to those of a call.
 
 use super::{Binding, Importer, Scope, known, survey};
-use crate::alias::{AliasArg, Layout, TensorId};
+use crate::alias::{AliasArg, Layout, Lazy, TensorId};
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -45,6 +45,9 @@ impl TensorArg for Operand<'_> {
     fn dtype(&self) -> DType {
         let dtype = self.arg.dtype();
         self.cast.filter(|_| dtype.is_float()).unwrap_or(dtype)
+    }
+    fn lazy(&self) -> Lazy {
+        self.arg.lazy()
     }
 }
 

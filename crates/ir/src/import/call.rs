@@ -175,6 +175,9 @@ impl<'t> Importer<'t> {
         for (i, (name, out)) in names.iter().zip(new).enumerate() {
             let Some(name) = name else { continue };
             let binding = match out {
+                Some(v) if i == 0 && assigned.entry.def.lens.is_some() => {
+                    Binding::Tensor(self.seen(scope, name, assigned, owned, *v)?)
+                }
                 Some(v) if i > 0 => Binding::Tensor(self.auxiliary(scope, name, *v)?),
                 Some(v) => Binding::Tensor(self.fresh(scope, name, *v)?),
                 None => Binding::None,
@@ -187,6 +190,25 @@ impl<'t> Importer<'t> {
             }
         }
         Ok(())
+    }
+
+    /// A tensor for a result that shares the storage of the first argument, but not its elements.
+    fn seen(
+        &self,
+        scope: &Scope<'t>,
+        name: &str,
+        assigned: &Assigned<'t>,
+        owned: &[Owned],
+        v: ValueId,
+    ) -> Result<TensorId> {
+        let (Some(lens), Some(Owned::Tensor(base))) = (assigned.entry.def.lens, owned.first()) else {
+            return self.fresh(scope, name, v);
+        };
+        let operands = self.operands(owned, None);
+        let lens = lens(&self.prepare(assigned, owned, &operands))?;
+        let ty = self.b.ty(v)?;
+        let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
+        self.aliases.seen(&self.b, *base, lens, v, layout)
     }
 
     /// A new tensor for a result behind the first. PyTorch's fake kernels do not always agree with its real ones on the

@@ -2,7 +2,7 @@
 
 use super::schema::Schema;
 use super::support::Operand;
-use crate::alias::Layout;
+use crate::alias::{Layout, Lazy};
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -76,6 +76,10 @@ pub trait TensorArg {
     fn layout(&self) -> Layout;
     /// Its element type.
     fn dtype(&self) -> DType;
+    /// Whether PyTorch holds the conjugate or the negative of it in its storage.
+    fn lazy(&self) -> Lazy {
+        Lazy::default()
+    }
 }
 
 /// An argument of a call.
@@ -216,6 +220,14 @@ impl<'a> Call<'a> {
     pub fn dtype_of(&self, name: &str) -> Result<DType> {
         match self.arg(name)? {
             Arg::Tensor(t) => Ok(t.dtype()),
+            _ => self.wrong(name, "a tensor"),
+        }
+    }
+
+    /// Whether PyTorch holds the conjugate or the negative of tensor `name` in its storage.
+    pub fn lazy(&self, name: &str) -> Result<Lazy> {
+        match self.arg(name)? {
+            Arg::Tensor(t) => Ok(t.lazy()),
             _ => self.wrong(name, "a tensor"),
         }
     }

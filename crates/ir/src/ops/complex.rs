@@ -1,28 +1,31 @@
-//! Complex numbers and their parts. The parts are values here: PyTorch gives views of the same storage.
+//! Complex numbers and their parts, which share a storage.
 
-use super::expr::formula;
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
-use crate::alias::Layout;
+use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::{DType, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
-    OpDef::maybe_view("aten::conj(Tensor self) -> Tensor", same_if_real, conj, PARTS),
-    OpDef::new("aten::_conj(Tensor self) -> Tensor", conj, &[ok("c64[2,3]"), ok("c128[]")]),
+    OpDef::maybe_view("aten::conj(Tensor self) -> Tensor", same_if_real, conj, PARTS)
+        .seen_through(|_| Ok(Lens::Conjugate)),
+    OpDef::new("aten::_conj(Tensor self) -> Tensor", conj, &[ok("c64[2,3]"), ok("c128[]")])
+        .seen_through(|_| Ok(Lens::Conjugate)),
     OpDef::new("aten::_conj_copy(Tensor self) -> Tensor", conj, &[ok("c64[2,3]")]).variants(&["_conj_copy.out"]),
-    OpDef::new("aten::_neg_view(Tensor self) -> Tensor", negated, &[ok("f32[2,3]"), ok("c64[2]"), ok("i64[]")]),
+    OpDef::new("aten::_neg_view(Tensor self) -> Tensor", negated, &[ok("f32[2,3]"), ok("c64[2]"), ok("i64[]")])
+        .seen_through(|_| Ok(Lens::Negative)),
     OpDef::new("aten::_neg_view_copy(Tensor self) -> Tensor", negated, &[ok("f32[2,3]")])
         .variants(&["_neg_view_copy.out"]),
-    OpDef::maybe_view("aten::real(Tensor self) -> Tensor", same_if_real, real, PARTS),
+    OpDef::maybe_view("aten::real(Tensor self) -> Tensor", same_if_real, real, PARTS).seen_through(|_| Ok(Lens::Real)),
     OpDef::new(
         "aten::imag(Tensor self) -> Tensor",
         imag,
         &[ok("c64[2,3]"), ok("c128[]"), err("f32[2]", "imag is not implemented for tensors with non-complex dtypes.")],
-    ),
-    OpDef::new("aten::view_as_real(Tensor self) -> Tensor", parts, AS_REAL),
+    )
+    .seen_through(|_| Ok(Lens::Imag)),
+    OpDef::new("aten::view_as_real(Tensor self) -> Tensor", parts, AS_REAL).seen_through(|_| Ok(Lens::Parts)),
     OpDef::new("aten::view_as_real_copy(Tensor self) -> Tensor", parts, AS_REAL).variants(&["view_as_real_copy.out"]),
-    OpDef::new("aten::view_as_complex(Tensor self) -> Tensor", joined, AS_COMPLEX),
+    OpDef::new("aten::view_as_complex(Tensor self) -> Tensor", joined, AS_COMPLEX).seen_through(|_| Ok(Lens::Pairs)),
     OpDef::new("aten::view_as_complex_copy(Tensor self) -> Tensor", joined, AS_COMPLEX)
         .variants(&["view_as_complex_copy.out"]),
 ];
@@ -47,33 +50,28 @@ fn conj(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if !b.dtype(v).is_complex() {
         return one(v);
     }
-    one(formula(b, [v], |[x]| x.real().complex(-x.imag()))?)
+    one(Lens::Conjugate.see(b, v)?)
 }
 
 fn negated(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    one(formula(b, [c.tensor(b, "self")?], |[x]| -x)?)
+    one(Lens::Negative.see(b, c.tensor(b, "self")?)?)
 }
 
 fn real(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    one(formula(b, [c.tensor(b, "self")?], |[x]| x.real())?)
+    one(Lens::Real.see(b, c.tensor(b, "self")?)?)
 }
 
 fn imag(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     ensure!(b.dtype(v).is_complex(), "imag is not implemented for tensors with non-complex dtypes.");
-    one(formula(b, [v], |[x]| x.imag())?)
+    one(Lens::Imag.see(b, v)?)
 }
 
 /// Real and imaginary parts side by side in a new last dimension.
 fn parts(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     ensure!(b.dtype(v).is_complex(), "view_as_real is only supported for complex tensors");
-    let mut shape = b.shape(v);
-    let last = shape.len();
-    shape.push(1);
-    let column = |v| b.reshape(v, &shape);
-    let (re, im) = (formula(b, [v], |[x]| x.real())?, formula(b, [v], |[x]| x.imag())?);
-    one(b.concatenate(&[column(re)?, column(im)?], last)?)
+    one(Lens::Parts.see(b, v)?)
 }
 
 /// Complex numbers from pairs in the last dimension, which goes away.
@@ -85,10 +83,8 @@ fn joined(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
         super::support::torch_name(dtype)
     );
-    let mut shape = b.shape(v);
-    let last = shape.pop();
-    ensure!(last.is_some(), "Input tensor must have one or more dimensions");
-    ensure!(last == Some(2), "Tensor must have a last dimension of size 2");
-    let part = |i| b.reshape(b.slice_dim(v, shape.len(), i, i + 1, 1)?, &shape);
-    one(formula(b, [part(0)?, part(1)?], |[re, im]| re.complex(im))?)
+    let shape = b.shape(v);
+    ensure!(!shape.is_empty(), "Input tensor must have one or more dimensions");
+    ensure!(shape.last() == Some(&2), "Tensor must have a last dimension of size 2");
+    one(Lens::Pairs.see(b, v)?)
 }

@@ -32,8 +32,18 @@ pub(super) static OPS: &[OpDef] = &[
     aliased!("alias", []),
     aliased!("detach", ["detach_"]),
     aliased!("lift_fresh", []),
-    aliased!("resolve_conj", []),
-    aliased!("resolve_neg", []),
+    OpDef::maybe_view(
+        "aten::resolve_conj(Tensor self) -> Tensor",
+        |c, layout| Ok((!c.lazy("self")?.conjugate).then(|| vec![layout.clone()])),
+        same_value,
+        SAME,
+    ),
+    OpDef::maybe_view(
+        "aten::resolve_neg(Tensor self) -> Tensor",
+        |c, layout| Ok((!c.lazy("self")?.negative).then(|| vec![layout.clone()])),
+        same_value,
+        SAME,
+    ),
     OpDef::view(
         "aten::positive(Tensor self) -> Tensor",
         |c, layout| {

@@ -83,7 +83,7 @@ pub use defaults::parse_default;
 pub use sample::{Sample, err, ok};
 pub use schema::{Param, ParamType, Schema};
 
-use crate::alias::Layout;
+use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
 use crate::error::Result;
 use rustc_hash::FxHashMap;
@@ -98,6 +98,8 @@ pub const COPY: &str = "aten::copy_.default";
 pub type ExpandFn = fn(&Call<'_>, &Builder) -> Result<Outs>;
 /// The layouts of the results over the storage of `self`, whose layout is given; `None` where PyTorch would copy.
 pub type ViewFn = fn(&Call<'_>, &Layout) -> Result<Option<Vec<Layout>>>;
+/// How a call's result sees the storage of its first argument.
+pub type LensFn = fn(&Call<'_>) -> Result<Lens>;
 /// A number computed from an argument's type alone.
 pub type NumberFn = fn(&Call<'_>) -> Result<Scalar>;
 
@@ -125,6 +127,8 @@ pub struct OpDef {
     pub variants: &'static [&'static str],
     /// Whether an `out=` overload whose `dtype` is left out computes in the type of `out`.
     pub typed_by_out: bool,
+    /// How a copy that the rule makes still sees the storage of the first argument, in PyTorch.
+    pub lens: Option<LensFn>,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -134,27 +138,32 @@ pub struct OpDef {
 impl OpDef {
     /// An op that computes new tensors.
     pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Expand(expand), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Expand(expand), samples }
     }
     /// An op that computes new tensors whose extents may be data.
     pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Bounded(expand), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Bounded(expand), samples }
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::View(view, None), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::View(view, None), samples }
     }
     /// An op that gives a view where it can and a copy elsewhere.
     pub const fn maybe_view(schema: &'static str, view: ViewFn, copy: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::View(view, Some(copy)), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::View(view, Some(copy)), samples }
     }
     /// An op that gives a number.
     pub const fn number(schema: &'static str, number: NumberFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, rule: Rule::Number(number), samples }
+        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Number(number), samples }
     }
     /// With in-place and `out=` overloads.
     pub const fn variants(mut self, variants: &'static [&'static str]) -> OpDef {
         self.variants = variants;
+        self
+    }
+    /// Whose result is its first argument seen through a lens, where the rule makes a copy.
+    pub const fn seen_through(mut self, lens: LensFn) -> OpDef {
+        self.lens = Some(lens);
         self
     }
     /// Whose `out=` overloads compute in the type of `out`, unless `dtype` says otherwise.

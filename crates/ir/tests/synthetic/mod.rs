@@ -34,3 +34,63 @@ pub(crate) fn chain(nodes: usize) -> String {
         values.join(",")
     )
 }
+
+/// A chain of views and of writes to them: `x = x.t().mul_(0.5)`, over and over.
+pub(crate) fn writes(nodes: usize) -> String {
+    let node = |i: usize| {
+        let (last, this) = (named(&format!("v{i}")), named(&format!("v{}", i + 1)));
+        match i % 2 {
+            0 => call("aten.t.default", &[("self", last)], &this),
+            _ => call("aten.mul_.Scalar", &[("self", last), ("other", r#"{"as_float":0.5}"#.to_owned())], &this),
+        }
+    };
+    let types = (0..=nodes).map(|i| match i.div_ceil(2) % 2 {
+        0 => meta(7, &[8, 16], &[16, 1]),
+        _ => meta(7, &[16, 8], &[1, 16]),
+    });
+    program(&(0..nodes).map(node).collect::<Vec<_>>(), types)
+}
+
+/// Parts of complex numbers, and complex numbers of these, over and over.
+pub(crate) fn lenses(nodes: usize) -> String {
+    let targets = ["aten.view_as_real.default", "aten.view_as_complex.default"];
+    let node = |i: usize| {
+        let (last, this) = (named(&format!("v{i}")), named(&format!("v{}", i + 1)));
+        call(targets[i % 2], &[("self", last)], &this)
+    };
+    let types = (0..=nodes).map(|i| match i % 2 {
+        0 => meta(10, &[4], &[1]),
+        _ => meta(7, &[4, 2], &[2, 1]),
+    });
+    program(&(0..nodes).map(node).collect::<Vec<_>>(), types)
+}
+
+fn named(name: &str) -> String {
+    format!(r#"{{"as_tensor":{{"name":"{name}"}}}}"#)
+}
+
+fn call(target: &str, inputs: &[(&str, String)], output: &str) -> String {
+    let input = |(name, arg): &(&str, String)| format!(r#"{{"name":"{name}","arg":{arg},"kind":1}}"#);
+    let inputs = inputs.iter().map(input).collect::<Vec<_>>().join(",");
+    format!(r#"{{"target":"torch.ops.{target}","inputs":[{inputs}],"outputs":[{output}],"metadata":{{}}}}"#)
+}
+
+fn meta(dtype: usize, sizes: &[usize], strides: &[usize]) -> String {
+    let ints = |list: &[usize]| list.iter().map(|n| format!(r#"{{"as_int":{n}}}"#)).collect::<Vec<_>>().join(",");
+    let (sizes, strides) = (ints(sizes), ints(strides));
+    format!(
+        r#"{{"dtype":{dtype},"sizes":[{sizes}],"strides":[{strides}],"storage_offset":{{"as_int":0}},"layout":7,"requires_grad":false,"device":{{"type":"cpu","index":null}}}}"#
+    )
+}
+
+/// From `v0` to the last of the values, whose types are given.
+fn program(nodes: &[String], types: impl Iterator<Item = String>) -> String {
+    let values: Vec<String> = types.enumerate().map(|(i, ty)| format!(r#""v{i}":{ty}"#)).collect();
+    format!(
+        r#"{{"graph_module":{{"graph":{{"inputs":[{}],"outputs":[{}],"nodes":[{}],"tensor_values":{{{}}}}}}},"schema_version":{{"major":8,"minor":20}}}}"#,
+        named("v0"),
+        named(&format!("v{}", nodes.len())),
+        nodes.join(","),
+        values.join(",")
+    )
+}

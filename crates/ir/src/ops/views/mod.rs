@@ -6,7 +6,7 @@ pub(super) mod numbers;
 pub(super) mod split;
 
 use super::{Call, OpDef, Outs, err, ok, one};
-use crate::alias::Layout;
+use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::types::{Dims, Shape};
@@ -36,7 +36,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, l| Ok((c.optional_dtype("dtype")? == Some(c.dtype_of("self")?)).then(|| vec![l.clone()])),
         bits,
         &[ok("f32[3], f32"), ok("f32[3], i32"), ok("i16[2,0], bf16")],
-    ),
+    )
+    .seen_through(|c| Ok(Lens::Bits(c.optional_dtype("dtype")?.unwrap_or(c.dtype_of("self")?)))),
     // Unsafe because autograd does not know that what PyTorch gives is a view: kernels write through it.
     OpDef::maybe_view(
         "aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
@@ -384,7 +385,7 @@ fn bits(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if !reinterpretable || from.is_complex() != to.is_complex() {
         unsupported!("a view of {from} as {to} has no lowering: the two differ in width or kind");
     }
-    one(b.bitcast_convert(v, to)?)
+    one(Lens::Bits(to).see(b, v)?)
 }
 
 fn flattened(c: &Call<'_>, sizes: &Shape) -> Result<Shape> {
