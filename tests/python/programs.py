@@ -267,8 +267,9 @@ class Rejected(Exception):
 class Runs:
     """A program in PyTorch step by step: as it is, and with what it computes disturbed as by roundings.
 
-    Where the runs come apart, so will two correct implementations. A step after which they do so by much, or in an
-    integer, or in what is finite, is rejected.
+    Of the disturbed runs the first two are moved in opposite directions, so that what lies on an edge falls to both
+    sides. Where the runs come apart, so will two correct implementations. A step after which they do so by much, or in
+    an integer, or in what is finite, is rejected.
     """
 
     DISTURBED = 3
@@ -359,9 +360,11 @@ class Runs:
         shake = SHAKES.get(x.dtype)
         if shake is None or any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride())):
             return
-        wide = x.double()
+        wide, turn = x.double(), 1 if lane % 2 else -1
         kept = (self._plain(wide, x.dtype) & (wide == base.double())) | ~wide.isfinite()
-        x.copy_(torch.where(kept, wide, wide * (1 + shake * noise(wide, lane * 1000003 + self.steps))))
+        x.copy_(
+            torch.where(kept, wide, wide * (1 + turn * shake * noise(wide, (lane + 1) // 2 * 1000003 + self.steps)))
+        )
 
     def _plain(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Numbers that come out exactly if they come out at all: with few digits, as far as the type has more."""
@@ -381,10 +384,11 @@ def shaken(x: Tensor) -> Tensor:
 
 
 def noise(x: Tensor, key: int) -> Tensor:
-    """Numbers in -1..1 that look random: the same for the same element, so that what is equal stays so."""
+    """Numbers from 0.5 to 1, of either sign, that look random: the same for equal elements, so that these stay equal."""
     h = x.contiguous().view(torch.int64) * 6364136223846793005 + key * 1442695040888963407 % 2**62
     h = (h ^ (h >> 31)) * 2862933555777941757
-    return ((h >> 33) & 0xFFFFF).double() / 2**19 - 1
+    size = 0.5 + ((h >> 33) & 0xFFFFF).double() / 2**21
+    return torch.where((h >> 55) % 2 == 0, size, -size)
 
 
 def detached(result: Any) -> Any:

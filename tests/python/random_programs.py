@@ -144,10 +144,18 @@ class Generator:
             refs = [ref for ref in refs if self.runs.get(ref).numel() <= MOST_ELEMENTS]
         if not refs:
             return Ref(node)
-        # Results of nothing are constants, and XLA folds masks over transposed constants wrongly.
-        constant = any(self.tensor(ref).numel() == 0 for ref in step.refs())
-        (self.ends if constant else self.live).extend(refs)
+        (self.ends if self.is_end(step, refs) else self.live).extend(refs)
         return refs[0]
+
+    def is_end(self, step: Step, results: list[Ref]) -> bool:
+        """Whether nothing should be computed from the results.
+
+        They may be constants, with which XLA's CPU plugin computes wrongly: it folds masks over transposed ones, clamps
+        NaN to a number, and `exp` of a NaN that it knows is whatever was in memory.
+        """
+        operands = [self.tensor(ref) for ref in step.refs()]
+        new_nan = any(self.tensor(ref).isnan().any() for ref in results) and not any(x.isnan().any() for x in operands)
+        return new_nan or any(x.numel() == 0 for x in operands)
 
     def tensor(self, ref: Ref) -> Tensor:
         return self.runs.get(ref)
