@@ -384,7 +384,7 @@ def shaken(x: Tensor) -> Tensor:
 
 
 def noise(x: Tensor, key: int) -> Tensor:
-    """Numbers from 0.5 to 1, of either sign, that look random: the same for equal elements, so that these stay equal."""
+    """Numbers from 0.5 to 1, of either sign, that look random: the same for equal elements, which so stay equal."""
     h = x.contiguous().view(torch.int64) * 6364136223846793005 + key * 1442695040888963407 % 2**62
     h = (h ^ (h >> 31)) * 2862933555777941757
     size = 0.5 + ((h >> 33) & 0xFFFFF).double() / 2**21
