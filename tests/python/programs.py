@@ -253,10 +253,10 @@ WIDEST = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.1, torch.bf
 LARGEST = {torch.float64: 1e5, torch.float32: 1e5, torch.float16: 500.0, torch.bfloat16: 1e4}
 
 
-# Ops, by a part of their name, whose results for singular matrices are free.
-FACTORISATIONS = [
+# Ops, by a part of their name, whose results are free, or all rounding, for singular matrices or rows of equal numbers.
+UNSTEADY = [
     "linalg", "qr", "cholesky", "lu_", "svd", "ldl", "triangular_solve", "lstsq", "inverse", "pinv", "eig", "det",
-    "rank",
+    "rank", "_norm",
 ]  # fmt: skip
 
 
@@ -319,8 +319,8 @@ class Runs:
             lane.append(result)
 
     def _steady(self, step: Step) -> list[Tensor]:
-        """What a factorisation gives where whole numbers are disturbed too: the same, unless its result is free."""
-        if not any(part in step.op.name() for part in FACTORISATIONS):
+        """What a factorisation or a norm gives where whole numbers are disturbed too: much the same, or it is free."""
+        if not any(part in step.op.name() for part in UNSTEADY):
             return []
         args, kwargs = step.mapped(lambda ref: shaken(self.get(ref)))
         return list(leaves(step.op(*args, **kwargs), Tensor))
@@ -379,7 +379,9 @@ def shaken(x: Tensor) -> Tensor:
     if real.dtype not in SHAKES:
         return copy(x)
     wide = real.double()
-    moved = (wide + SHAKES[real.dtype] * noise(wide + torch.arange(wide.numel()).reshape(wide.shape), 1)).to(real.dtype)
+    moved = (wide + 4 * SHAKES[real.dtype] * noise(wide + torch.arange(wide.numel()).reshape(wide.shape), 1)).to(
+        real.dtype
+    )
     return torch.view_as_complex(moved) if x.is_complex() else moved
 
 
