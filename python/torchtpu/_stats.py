@@ -29,7 +29,7 @@ def record_read(op: str, place: str) -> None:
 
 
 def record_shared() -> None:
-    """Counts one call of a compiled graph that has nothing to compute: its results are its inputs."""
+    """Counts one execution of a compiled graph that has nothing to compute: its results are its inputs."""
     global _shared
     with _lock:
         _shared += 1
@@ -43,7 +43,7 @@ def stats() -> dict[str, Any]:
         ``execute_seconds`` (what the plugin took for them) as floats, all of them of compiled graphs and of eager ops
         together where both have one; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host;
         ``reads`` in the same form, the waits of compiled graphs for numbers and sizes that are data;
-        ``shared``, calls of compiled graphs that needed no execution, since their results are their inputs;
+        ``shared``, those of the executions that were of graphs whose results are their inputs, and reached no device;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
         result, which is data), ``cache_hits`` (calls seen before), and ``ops`` as ``{op: {"file:line": {"calls": times,
@@ -53,7 +53,9 @@ def stats() -> dict[str, Any]:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
         reads = {op: dict(lines) for op, lines in _reads.items()}
         shared = _shared
-    return {**_native.stats(), "fallbacks": fallbacks, "reads": reads, "shared": shared, "eager": _eager()}
+    counts = _native.stats()
+    counts["executions"] += shared
+    return {**counts, "fallbacks": fallbacks, "reads": reads, "shared": shared, "eager": _eager()}
 
 
 def _eager() -> dict[str, Any]:

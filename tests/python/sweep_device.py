@@ -101,7 +101,7 @@ def verdict(case: Any) -> dict[str, Any]:
     import opdb
     from torchtpu import device as tpu
 
-    before, ran, served, start = tpu.fallbacks(), executions(), passed_on(), time.time()
+    before, ran, passed, start = tpu.fallbacks(), executions(), passed_on(), time.time()
     result: dict[str, Any] = {"case": case.name, "status": "right"}
     signal.alarm(SECONDS_PER_CASE)
     try:
@@ -113,14 +113,14 @@ def verdict(case: Any) -> dict[str, Any]:
     finally:
         signal.alarm(0)
     on_host = {op for (op, line), n in tpu.fallbacks().items() if n != before.get((op, line))}
-    result["executions"] = executions() - ran
-    if isinstance(case, opdb.Pair) and result["status"] == "right" and (executions(), passed_on()) == (ran, served):
+    if isinstance(case, opdb.Pair) and result["status"] == "right" and executions() == ran:
         result |= {"status": "unexecuted", "why": "nothing was executed for it"}
+    result["idle"] = 0 < executions() - ran == passed_on() - passed
     return result | {"seconds": round(time.time() - start, 2), "host": sorted(on_host)}
 
 
 def executions() -> int:
-    """How many programs were run so far."""
+    """How many compiled graphs and eager ops were executed so far."""
     import torchtpu
 
     stats = torchtpu.stats()
@@ -128,7 +128,7 @@ def executions() -> int:
 
 
 def passed_on() -> int:
-    """How many compiled graphs were run so far whose results are their inputs, as that of `Tensor.float` in f32."""
+    """How many of them have their inputs as results, as `Tensor.float` has in f32."""
     import torchtpu
 
     return int(torchtpu.stats()["shared"])
@@ -159,7 +159,7 @@ def report(args: argparse.Namespace) -> int:
     crashed = [v["case"] for v in every if v["status"] == "crashed"]
     on_host = sum(bool(v.get("host")) for v in every)
     print(f"{right} of {len(every)} cases are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
-    if idle := [v["case"] for v in every if v["status"] == "right" and not v["executions"]]:
+    if idle := [v["case"] for v in every if v["status"] == "right" and v.get("idle")]:
         print(f"{len(idle)} of these only hand on their inputs, which takes no execution: {', '.join(idle)}")
     for v in every:
         if v["status"] != "right":
