@@ -17,6 +17,7 @@ from torch._functorch.partitioners import default_partition
 from torchtpu import _native, _plugins
 from torchtpu._errors import Error
 from torchtpu._higher_order import decompose
+from torchtpu._hoist import hoist
 from torchtpu._random import draw_again
 from torchtpu.backend import decompositions, precision
 from torchtpu.recurrent import keep_dropout
@@ -69,6 +70,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         graph.output(graph.graph_copy(gm.graph, {}))
         traced = fx.GraphModule(gm, graph)  # the other one is run, by PyTorch
         decompose(traced, decompositions())
+        hoist(traced)
         draw_again(traced)
         into.append(Trace(walk(traced).program))
         call = gm.forward

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +11,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import torch
+from torch import Tensor
+from torch._C import DispatchKey
+
 MODULE = "torch.nn.attention.flex_attention"
+AUTOCAST: Any = DispatchKey.__members__["AutocastPrivateUse1"]
 
 
 def let_in() -> None:
@@ -48,3 +54,14 @@ def _extend(module: Any) -> None:
             check(query, key, value)
 
     module._validate_device = _validate_device
+    op = module.flex_attention_hop
+    if AUTOCAST not in op.py_kernels:
+        op.py_impl(AUTOCAST)(functools.partial(_autocast, op))
+
+
+def _autocast(op: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Any:
+    """As PyTorch has it for its own devices: queries, keys and values are cast."""
+    dtype = torch.get_autocast_dtype("tpu")
+    query, key, value = (t.to(dtype) if t.dtype != torch.float64 else t for t in (query, key, value))
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(AUTOCAST)):
+        return op(query, key, value, *rest)

@@ -27,6 +27,7 @@ from torchtpu._beyond import take_parts, with_parts
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
+from torchtpu._hoist import hoist
 from torchtpu._parts import cut, keep_tensors
 from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
@@ -137,6 +138,7 @@ def compile_graph(
     An error is raised by the first call rather than here: Dynamo would wrap it, and hide its type and its line.
     """
     decompose(gm, decompositions())
+    hoist(gm)
     draw_again(gm)
     keep_tensors(gm)
     views = add_places(gm, remade())

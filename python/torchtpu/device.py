@@ -45,6 +45,7 @@ def register() -> None:
     _prefer_bfloat16()
     atexit.register(_come_to_rest, shim)
     _export_through_the_host()
+    _pass_autocast()
     _flex.let_in()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
         shim.set_mode(_bits(mode, False), True)
@@ -62,6 +63,14 @@ def _come_to_rest(shim: Any) -> None:
 def _prefer_bfloat16() -> None:
     """Makes bfloat16 what ``torch.autocast("tpu")`` computes in. PyTorch keeps that per thread."""
     torch.set_autocast_dtype("tpu", torch.bfloat16)
+
+
+def _pass_autocast() -> None:
+    """Lets higher-order ops run under ``torch.autocast("tpu")``: the ops within cast. PyTorch has a list of devices."""
+    ops: Any = torch._ops
+    ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_flex.AUTOCAST)
+    for op in ops._higher_order_ops.values():
+        op.fallthrough(_flex.AUTOCAST)
 
 
 def _export_through_the_host() -> None:

@@ -97,6 +97,21 @@ def test_sizes_and_numbers_in_branches(dynamic: bool) -> None:
             torch.testing.assert_close(ours(x, n), fn(x, n))
 
 
+@pytest.mark.parametrize("x", [POSITIVE, NEGATIVE], ids=["true", "false"])
+def test_branches_and_loops_hold_constants(x: Tensor) -> None:
+    def fn(x: Tensor) -> Any:
+        def inner(x: Tensor) -> Tensor:
+            return torch.cond(
+                x.max() > 3, lambda x: x + torch.tensor([1.0, 2, 3]), lambda x: x * torch.tensor(5.0), (x,)
+            )
+
+        y = torch.cond(x.sum() > 0, inner, lambda x: x - torch.tensor([4.0, 5, 6]), (x,))
+        start = torch.zeros((), dtype=torch.int64)
+        return while_loop(lambda i, y: i < torch.tensor(3), lambda i, y: (i + 1, y * torch.tensor(2.0)), (start, y))
+
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+
+
 @torch.library.custom_op("branches::unknown", mutates_args=())
 def unknown(x: Tensor) -> Tensor:
     return x.exp()

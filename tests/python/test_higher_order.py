@@ -412,3 +412,49 @@ def test_a_cross_entropy_in_chunks(reduction: str) -> None:
     torch.testing.assert_close(got, wanted)
     gradients = [torch.autograd.grad(result, (x, weight)) for result in (got, wanted)]
     torch.testing.assert_close(*gradients)
+
+
+def test_flex_attention_in_a_branch_and_in_a_loop() -> None:
+    def attend(x: Tensor) -> Tensor:
+        return flex(x, x, x, lambda s, b, h, i, j: s + (i - j))[0]
+
+    def fn(f: Fn, xs: Tensor) -> Any:
+        def step(c: Tensor, x: Tensor) -> Any:
+            x = torch.cond(c.sum() > 0, lambda c, x: f(x) + c, lambda c, x: f(x) * 2, (c, x))
+            return c + x, x.mean()
+
+        return scan(step, torch.zeros_like(xs[0]), xs)
+
+    def plain(x: Tensor) -> Tensor:
+        return attention(x, x, x, lambda s, b, h, i, j: s + (i - j))[0]
+
+    agree(
+        compiled(lambda xs: fn(attend, xs)), lambda xs: fn(plain, xs), (torch.stack([Q, K, V]).double(),), "tpu", True
+    )
+
+
+CASTING: dict[str, tuple[Fn, Fn]] = {
+    "cond": (
+        lambda x: torch.cond(x.sum() > 1e6, lambda x: (x @ x.mT).sin(), lambda x: x @ x.mT * 2, (x,)),
+        lambda x: x @ x.mT * 2,
+    ),
+    "map": (lambda x: map_rows(lambda row: row @ row.mT, x), lambda x: x @ x.mT),
+    "flex_attention": (lambda x: flex_attention(x, x, x), lambda x: attention(x, x, x)[0]),
+}
+
+
+@pytest.mark.parametrize("compiling", [True, False], ids=["compiled", "eager"])
+@pytest.mark.parametrize("fn, exact", CASTING.values(), ids=CASTING)
+def test_autocast_reaches_into_higher_order_ops(fn: Fn, exact: Fn, compiling: bool) -> None:
+    def cast(x: Tensor) -> Any:
+        with torch.autocast("tpu", dtype=torch.bfloat16):
+            return fn(x)
+
+    x, plain = Q.to("tpu").requires_grad_(), Q.clone().requires_grad_()
+    got, want = (compiled(cast) if compiling else cast)(x), exact(plain)
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.cpu().float(), want, rtol=2e-2, atol=5e-2)
+    got.float().sum().backward()
+    want.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.cpu(), plain.grad, rtol=5e-2, atol=0.2)
