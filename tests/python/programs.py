@@ -294,9 +294,12 @@ class Runs:
     def step(self, step: Step) -> None:
         """Takes `step` in every run, or leaves all as they were and says why."""
         saved = self._save(step)
+        shapes = [x.shape for x in self._written(step, 0)]
         try:
             steady = self._steady(step)
             results = [self._call(step, k) for k in range(len(self.lanes))]
+            if shapes != [x.shape for x in self._written(step, 0)]:
+                raise Rejected("PyTorch resizes what it writes to")
             touched = [list(leaves((result, self._written(step, k)), Tensor)) for k, result in enumerate(results)]
             base = touched[0]
             if "_ex" in step.op.name() and any(x.dtype == torch.int32 and x.any() for x in base):
@@ -310,8 +313,9 @@ class Runs:
                 for i in self._fresh(step, k, touched[k]):
                     self._disturb(k, touched[k][i], base[i])
         except Exception as error:
-            for storage, bytes_ in saved:
-                storage.copy_(bytes_)
+            for x, storage, *layout in saved:
+                x.untyped_storage().resize_(storage.nbytes()).copy_(storage)
+                x.as_strided_(*layout)
             raise error if isinstance(error, Rejected) else Rejected(f"PyTorch: {error}") from None
         self.steps += 1
         self.metas.append(detached(results[0]))
@@ -335,9 +339,10 @@ class Runs:
     def _written(self, step: Step, lane: int) -> list[Tensor]:
         return list(step.written(lambda ref: self.get(ref, lane)))
 
-    def _save(self, step: Step) -> list[tuple[Any, Any]]:
+    def _save(self, step: Step) -> list[tuple[Any, ...]]:
+        """What `step` writes to, with the storage and the layout that it has before."""
         written = [x for k in range(len(self.lanes)) for x in self._written(step, k)]
-        return [(x.untyped_storage(), x.untyped_storage().clone()) for x in written]
+        return [(x, x.untyped_storage().clone(), x.shape, x.stride(), x.storage_offset()) for x in written]
 
     def _fresh(self, step: Step, lane: int, touched: list[Tensor]) -> list[int]:
         """Which of `touched` hold new numbers: those written, and those in storages of their own."""
@@ -361,9 +366,11 @@ class Runs:
         if shake is None or any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride())):
             return
         wide, turn = x.double(), 1 if lane % 2 else -1
+        # Sums err by the size of what they add up, which may be gone from the result.
+        size = wide.abs() + 0.1 * wide.nan_to_num(0, 0, 0).abs().max()
         kept = (self._plain(wide, x.dtype) & (wide == base.double())) | ~wide.isfinite()
         x.copy_(
-            torch.where(kept, wide, wide * (1 + turn * shake * noise(wide, (lane + 1) // 2 * 1000003 + self.steps)))
+            torch.where(kept, wide, wide + turn * shake * size * noise(wide, (lane + 1) // 2 * 1000003 + self.steps))
         )
 
     def _plain(self, x: Tensor, dtype: torch.dtype) -> Tensor:

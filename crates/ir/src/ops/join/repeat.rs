@@ -97,6 +97,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[4,3], [-1,5], [0,-1]"),
             ok("f32[2,3], [2]"),
             ok("f32[0,3], [1], [0]"),
+            ok("f32[0,3], [1], [2]"),
             ok("f32[], [1]"),
             err("f32[], [1], [0]", "Dimension specified as 0 but tensor has no dimensions"),
             err("f32[2,3], [1,2], [0]", "shifts and dimensions must align. shifts: 2, dims:1"),
@@ -263,6 +264,9 @@ fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         dims.len()
     );
     let (t, shape) = (b.ty(v)?, b.shape(v));
+    if t.numel() == 0 {
+        return one(v); // whatever the dimensions are
+    }
     if let (Some(d), true) = (dims.first(), shape.is_empty()) {
         crate::invalid!("Dimension specified as {d} but tensor has no dimensions");
     }
