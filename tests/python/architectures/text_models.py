@@ -180,7 +180,12 @@ ENTRIES = [
     # Its stack refuses a cache by name, whatever the configuration.
     replace(
         encoder_decoder(
-            "SwitchTransformers", **T5, num_sparse_encoder_layers=1, num_sparse_decoder_layers=1, num_experts=4
+            "SwitchTransformers",
+            **T5,
+            num_sparse_encoder_layers=1,
+            num_sparse_decoder_layers=1,
+            num_experts=4,
+            router_jitter_noise=0.0,
         ),
         kind="mixture of experts",
         infer=call,

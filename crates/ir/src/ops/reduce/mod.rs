@@ -146,6 +146,16 @@ pub(super) static OPS: &[OpDef] = &[
     )
     .variants(&["all.dims_out"]),
     OpDef::new(
+        "aten::_is_all_true(Tensor self) -> Tensor",
+        |c, b| truth_of_flags(c, b, Reducer::And),
+        &[ok("bool[3]"), ok("bool[0]"), ok("bool[]"), err("f32[2]", "self.scalar_type() == at::kBool")],
+    ),
+    OpDef::new(
+        "aten::_is_any_true(Tensor self) -> Tensor",
+        |c, b| truth_of_flags(c, b, Reducer::Or),
+        &[ok("bool[3]"), ok("bool[0]"), ok("bool[]"), err("f32[2]", "self.scalar_type() == at::kBool")],
+    ),
+    OpDef::new(
         "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor",
         |c, b| count_nonzero(b, &Over::of_self(c, b, &c.optional_ints("dim")?.unwrap_or_default(), false)?),
         &[ok("f32[2,3]"), ok("bool[2,3], 1"), ok("c64[2]")],
@@ -311,6 +321,12 @@ fn nanmean(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let count = sum_as(b, &over.with(b.convert(present, DType::I64)?), DType::I64)?;
     let sum = sum_as(b, &over.with(without_nan(b, over.v)?), wide)?;
     one(b.convert(b.divide(sum, b.convert(count, wide)?)?, dtype)?)
+}
+
+/// [`truth`] of all elements, which have to be flags.
+fn truth_of_flags(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
+    ensure!(c.dtype_of("self")? == DType::Bool, "self.scalar_type() == at::kBool INTERNAL ASSERT FAILED");
+    truth(b, &Over::everything(c, b)?, reducer)
 }
 
 /// `any` and `all`: bytes stay bytes, everything else becomes `bool`.
