@@ -129,6 +129,8 @@ class Generator:
 
     def step(self, op: OpOverload, *args: Any, **kwargs: Any) -> Ref:
         """Takes a step; the first tensor that comes of it."""
+        if self.program.steps() >= MOST_STEPS:
+            raise Rejected("the program is long enough")
         step = Step(op, args, kwargs)
         if len(op._schema.returns) > 1 and any(isinstance(r.type, torch.ListType) for r in op._schema.returns):
             raise Rejected("a trace holds no lists among several results")
