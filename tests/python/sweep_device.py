@@ -124,14 +124,15 @@ def executions() -> int:
     import torchtpu
 
     stats = torchtpu.stats()
-    return int(stats["executions"] + stats["eager"]["executions"])
+    return int(stats["executions"] + stats["eager"]["executions"] + stats["eager"]["shared"])
 
 
 def passed_on() -> int:
-    """How many of them have their inputs as results, as `Tensor.float` has in f32."""
+    """How many of them took no program, since their results are their inputs, as those of `clone` are until a write."""
     import torchtpu
 
-    return int(torchtpu.stats()["shared"])
+    stats = torchtpu.stats()
+    return int(stats["shared"] + stats["eager"]["shared"])
 
 
 def why(error: Exception) -> str:
@@ -160,7 +161,7 @@ def report(args: argparse.Namespace) -> int:
     on_host = sum(bool(v.get("host")) for v in every)
     print(f"{right} of {len(every)} cases are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
     if idle := [v["case"] for v in every if v["status"] == "right" and v.get("idle")]:
-        print(f"{len(idle)} of these only hand on their inputs, which takes no execution: {', '.join(idle)}")
+        print(f"{len(idle)} of these only hand on their inputs, which takes no program: {', '.join(idle)}")
     for v in every:
         if v["status"] != "right":
             print(f"  {v['status']:8} {v['case']}: {v['why'].splitlines()[0]}")
