@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -504,3 +505,33 @@ def test_as_strided_at_places_that_the_graph_computes() -> None:
     x = torch.arange(20.0)[5:]
     with pytest.raises(torchtpu.UnsupportedOp, match="places that the graph computes"):
         step(x, 3)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y[1:].copy_(y[:3].clone()),
+        lambda y: y[:3].copy_(y[1:].clone()),
+        lambda y: y[:, 1:3].copy_(y[:, :2].clone() + 1),
+        lambda y: y[:, 2:5].copy_(y[:, 2:5].flip(1)),
+        lambda y: y[1:3, 2:5].copy_(y[2:4, 1:4].clone()),
+        lambda y: y[:2].copy_(y.view(24)[5:17].view(2, 6).clone()),
+        lambda y: y[1].copy_(y[0] * 2 + y[2]),
+        lambda y: y[0].copy_(y.sum(0)),
+        lambda y: [y[i].add_(y[i - 1]) for i in range(1, 4)],
+        lambda y: y[1:3].mul_(2),
+    ],
+    ids=["down", "up", "right", "flip", "block", "reshaped", "rows", "sum", "in turn", "in place"],
+)
+@pytest.mark.parametrize("device", ["cpu", "tpu", "eager"])
+def test_a_write_of_what_is_computed_from_other_elements(write: Callable[[torch.Tensor], object], device: str) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.clone()
+        write(y)
+        return y, y.view(24)[2:8], y + 1, y.t()
+
+    x = torch.arange(24.0).view(4, 6)
+    torch._dynamo.reset()
+    step = program if device == "eager" else torch.compile(program, backend="torchtpu", fullgraph=True)
+    got = step(x.to("cpu" if device == "cpu" else "tpu"))
+    torch.testing.assert_close(got, program(x), check_device=False)

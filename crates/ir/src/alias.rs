@@ -10,6 +10,7 @@
 //! How a layout becomes core ops is decided by `plan`, from the two layouts alone; `steps` applies such a plan forwards
 //! (a read) and backwards (a write).
 
+mod in_place;
 mod lens;
 mod plan;
 mod steps;

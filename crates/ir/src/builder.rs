@@ -11,7 +11,7 @@ use crate::loc::{Loc, LocId};
 use crate::op::*;
 use crate::types::{Dims, Shape, TensorType, Type};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::sync::Arc;
 
 /// Appends core ops to a graph. Methods take `&self`, so that calls nest: `b.add(b.multiply(x, y)?, z)?`.
@@ -64,6 +64,11 @@ impl Builder {
     pub fn set_loc(&self, loc: &Loc) {
         let mut s = self.state.borrow_mut();
         s.loc = s.graph.locs.intern(loc);
+    }
+
+    /// What was built so far. It is to be let go of before the next node.
+    pub(crate) fn graph(&self) -> Ref<'_, Graph> {
+        Ref::map(self.state.borrow(), |s| &s.graph)
     }
 
     /// Adds an input.

@@ -1,6 +1,7 @@
 //! Applying the steps of a plan: forwards to read a view, backwards to write through it.
 
 use super::Layout;
+use super::in_place::reads_other_elements;
 use super::plan::{Step, steps_of};
 use crate::builder::Builder;
 use crate::dtype::DType;
@@ -93,6 +94,10 @@ impl Step {
             }
             Step::Reshape { from, .. } => b.reshape(v, from),
             Step::Slice { from, start, limit, stride } if stride.iter().all(|&s| s == 1) => {
+                // An eager op has a storage's old value as an input of its own.
+                if starts == Starts::Constants && reads_other_elements(b, before()?, v, start, limit) {
+                    return update(b, before()?, v, from, start, limit, stride);
+                }
                 let mut operands = Operands::from_slice(&[before()?, v]);
                 for d in 0..from.len() {
                     operands.push(position(b, starts, start[d], limit[d] - start[d] == from[d])?);
