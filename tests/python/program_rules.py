@@ -37,6 +37,7 @@ BELONG_TOGETHER = [
     "ldl_solve",  # a factorisation and its pivots
     "bucketize",  # boundaries in order
     "searchsorted",
+    "histogram.bins_tensor",
     "lu_unpack",
     "lu_solve",
     "dirichlet_grad",  # numbers and their sum
