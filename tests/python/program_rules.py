@@ -50,8 +50,9 @@ CODES = ("reduction", "mode")
 BITS = ["copysign", "signbit", "view.dtype", "frexp", "nextafter"]
 # Ops of which PyTorch does not say which of equal numbers they find.
 CHOOSING = ["topk", "kthvalue", "median", "mode"]
-# Ops whose results are views of several tensors: with us they are copies, which later writes do not reach.
-VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors"]
+# Ops whose results are views of several tensors, or are one of them: with us they are copies, which later writes do not
+# reach.
+VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors", "cartesian_prod"]
 # Ops not called with NaN and infinities, besides those that samples are not.
 NOT_SPECIAL = {
     "margin_loss": "PyTorch's kernels multiply infinities with zeros, or do not",
@@ -69,6 +70,8 @@ def check(step: Step, runs: Runs) -> None:
     name = step.op.name()
     if is_one_of(name, VIEWS_OF_SEVERAL):
         raise Rejected("what it gives is views of several tensors, and copies with us")
+    if "index_put" in name and any(x.dtype in (torch.bool, torch.uint8) for x in operands[1:-1]):
+        raise Rejected("how many values it takes is data: such a call is cut, and the evaluator runs programs whole")
     check_writes(step, runs, operands)
     check_choice(name, operands)
     check_conversion(step, operands)
