@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import test_samples as samples
 import torch
-from programs import NAMES, Rejected, Runs, Step
+from programs import NAMES, SHAKES, Rejected, Runs, Step
 from torch import Tensor
 
 INTEGERS = [dtype for dtype in NAMES if not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)]
@@ -22,6 +22,8 @@ LEFT_OUT = {
     "aten::_linalg_svd": "singular vectors may be turned round",
     "aten::linalg_eig.": "eigenvectors may be turned round",
     "aten::_linalg_eigvals": "eigenvalues come in any order",
+    "aten::linalg_polar": "of a singular matrix the turn is free",
+    "aten::_amp_update_scale_": "what it gives is its first operand, and a copy with us",
 }
 
 
@@ -52,7 +54,7 @@ BITS = ["copysign", "signbit", "view.dtype", "frexp", "nextafter"]
 CHOOSING = ["topk", "kthvalue", "median", "mode"]
 # Ops whose results are views of several tensors, or are one of them: with us they are copies, which later writes do not
 # reach.
-VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors", "cartesian_prod"]
+VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors", "cartesian_prod", "aten::lift."]
 # Ops not called with NaN and infinities, besides those that samples are not.
 NOT_SPECIAL = {
     "margin_loss": "PyTorch's kernels multiply infinities with zeros, or do not",
@@ -115,6 +117,14 @@ def check_conversion(step: Step, operands: list[Tensor]) -> None:
         return
     if not all(((x >= LEAST) & (x <= GREATEST)).all() for x in wide_floats(operands)):
         raise Rejected("C++ does not say which integer it becomes")
+    if any(((edge(x) > 0) & (edge(x) < 8 * SHAKES[x.dtype])).any() for x in wide_floats(operands)):
+        raise Rejected("a rounding decides which integer it becomes")
+
+
+def edge(x: Tensor) -> Tensor:
+    """How far its elements are from whole numbers."""
+    wide = x.double()
+    return (wide - wide.round()).abs() / wide.abs().clamp(min=1)
 
 
 def wide_floats(operands: list[Tensor]) -> list[Tensor]:
