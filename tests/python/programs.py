@@ -262,7 +262,7 @@ UNSTEADY = [
 # Ops, by a part of their name, that reckon by series or by turns: even what should come out plain, such as 0 or 1, may
 # be a rounding beside it.
 INEXACT = [
-    "fft", "i0", "i1", "ndtr", "gamma", "bessel", "zeta", "erfcx", "entr", "polynomial", "upsample", "grid_sampl",
+    "fft", "i0", "i1", "ndtr", "gamma", "bessel", "zeta", "erf", "gelu", "entr", "polynomial", "upsample", "grid_sampl",
 ]  # fmt: skip
 
 
