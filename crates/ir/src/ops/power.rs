@@ -79,6 +79,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[9], i64[9]"),
             ok("i64[9], i32[9]{-3..4}"),
             ok("f32[3], f32[3]"),
+            ok("f32[4]{1.5,-2,0,1}, f32[4]{inf,inf,inf,-inf}"),
             ok("f64[2], i64[2]{200,-3}"),
             ok("f32[2]{1e-30,1e30}, i64[2]{190,-190}"),
             ok("bf16[3], i32[3]{-2..3}"),
@@ -95,7 +96,8 @@ fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let wide = if dtype.size() < 4 { DType::F32 } else { dtype };
     let scaled = elementwise(c, b, operands, wide, |[x, exponent]| {
         let (two, half) = (x.constant(2.0), (exponent * 0.5).floor());
-        x * two.pow(half) * two.pow(exponent - half)
+        let rest = exponent.is_inf().select(x.constant(0.0), exponent - half);
+        x * two.pow(half) * two.pow(rest)
     })?;
     one(b.convert(scaled, dtype)?)
 }

@@ -169,10 +169,14 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::mT(Tensor(a) self) -> Tensor(a)",
         |_, l| {
             let rank = l.sizes.len();
-            ensure!(rank >= 2, "tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.");
-            only(layout::transpose(l, -2, -1))
+            ensure!(rank != 1, "tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.");
+            only(if rank == 0 { Ok(l.clone()) } else { layout::transpose(l, -2, -1) })
         },
-        &[ok("f32[2,3,4]"), err("f32[3]", "tensor.mT is only supported on matrices or batches of matrices.")],
+        &[
+            ok("f32[2,3,4]"),
+            ok("f32[]"),
+            err("f32[3]", "tensor.mT is only supported on matrices or batches of matrices."),
+        ],
     ),
     OpDef::view(
         "aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
