@@ -61,11 +61,10 @@ void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>&
 void register_autocast();
 // Writes `source` to `target`, both on one device.
 void copy_on_device(const at::Tensor& target, const at::Tensor& source);
-// Runs an op on the CPU, with copies there and back: counted, and warned of or refused.
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
-
 // What PyTorch calls for an op without a kernel of its own here: the table's rule, if it has one, else the host.
 void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// Runs an op on the CPU, with copies there and back: counted, and warned of or refused.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void record_fallback(const c10::OperatorHandle& op);
 at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 

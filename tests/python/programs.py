@@ -14,28 +14,10 @@ from operator import getitem
 from typing import Any
 
 import torch
+from test_samples import DTYPES
 from torch import Tensor, fx
 from torch._ops import OpOverload
 
-DTYPES = {
-    "bool": torch.bool,
-    "i8": torch.int8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "u8": torch.uint8,
-    "u16": torch.uint16,
-    "u32": torch.uint32,
-    "u64": torch.uint64,
-    "f8e4m3fn": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "c64": torch.complex64,
-    "c128": torch.complex128,
-}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 # Words of the text besides the element types.
 WORDS = {

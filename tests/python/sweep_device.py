@@ -10,7 +10,6 @@ cases are right, or a process died.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -18,6 +17,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import sweep_log
 
 # The share of the cases that has to be right. Of the ops some execute nothing, such as `empty`, and do not count.
 WANTED = {"ops": 0.97, "compiled": 0.97, "suites": 0.97, "behaviours": 0.97}
@@ -39,7 +40,7 @@ def main() -> int:
         return 0
     if args.again:
         keep = [v for v in verdicts(args.log).values() if v["status"] == "right" or (args.only or "") not in v["case"]]
-        args.log.write_text("".join(json.dumps(v) + "\n" for v in keep))
+        sweep_log.write(args.log, keep)
     while (status := worker(args)) != 0:
         mark_crash(args.log, status)
     return report(args)
@@ -83,14 +84,13 @@ def work(args: argparse.Namespace) -> None:
     if args.suite in ("ops", "compiled"):
         os.environ["TORCHTPU_FALLBACK"] = "error"
     torch.set_num_threads(2)
-    index, count = map(int, os.environ.get("TORCHTPU_SHARD", "0/1").split("/"))
     done = verdicts(args.log)
-    todo = [c for c in cases(args.suite)[index::count] if c.name not in done and (args.only or "") in c.name]
+    todo = [c for c in sweep_log.shard(cases(args.suite)) if c.name not in done and (args.only or "") in c.name]
     signal.signal(signal.SIGALRM, give_up)
     with args.log.open("a", buffering=1) as file:
         for case in todo[:MOST_CASES]:
-            file.write(json.dumps({"case": case.name, "status": "started"}) + "\n")
-            file.write(json.dumps(verdict(case)) + "\n")
+            file.write(sweep_log.line({"case": case.name, "status": "started"}))
+            file.write(sweep_log.line(verdict(case)))
 
 
 def give_up(*_: object) -> None:
@@ -141,8 +141,7 @@ def why(error: Exception) -> str:
 
 def verdicts(log: Path) -> dict[str, dict[str, Any]]:
     """The last word on each case."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    return {v["case"]: v for v in map(json.loads, lines)}
+    return sweep_log.read(log, "case")
 
 
 def mark_crash(log: Path, status: int) -> None:
@@ -151,7 +150,7 @@ def mark_crash(log: Path, status: int) -> None:
         raise SystemExit(f"the worker ended with {status} before its first case")
     with log.open("a") as file:
         for name in unfinished:
-            file.write(json.dumps({"case": name, "status": "crashed", "why": f"exit status {status}"}) + "\n")
+            file.write(sweep_log.line({"case": name, "status": "crashed", "why": f"exit status {status}"}))
 
 
 def report(args: argparse.Namespace) -> int:

@@ -9,13 +9,14 @@ not right. TORCHTPU_SHARD=i/n takes every n-th model. `scripts/models_page.py` m
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import sweep_log
 
 # Models that one process runs: importing the libraries takes as long as a small model.
 MOST_MODELS = 10
@@ -47,10 +48,9 @@ def main() -> int:
 def todo(names: list[str]) -> list[str]:
     from architectures import ARCHITECTURES
 
-    index, count = map(int, os.environ.get("TORCHTPU_SHARD", "0/1").split("/"))
     if unknown := set(names) - ARCHITECTURES.keys():
         raise SystemExit(f"no such model: {', '.join(sorted(unknown))}")
-    return names or list(ARCHITECTURES)[index::count]
+    return names or sweep_log.shard(list(ARCHITECTURES))
 
 
 def run(args: argparse.Namespace, names: list[str]) -> None:
@@ -86,18 +86,16 @@ def work(args: argparse.Namespace) -> None:
 
 def add(records: Path, record: Record) -> None:
     with records.open("a") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(sweep_log.line(record))
 
 
 def forget(records: Path, names: set[str]) -> None:
-    kept = [record for name, record in read(records).items() if name not in names]
-    records.write_text("".join(json.dumps(record) + "\n" for record in kept))
+    sweep_log.write(records, [record for name, record in read(records).items() if name not in names])
 
 
 def read(records: Path) -> dict[str, Record]:
     """The last word on each model."""
-    lines = records.read_text().splitlines() if records.exists() else []
-    return {record["name"]: record for record in map(json.loads, lines)}
+    return sweep_log.read(records, "name")
 
 
 def report(records: dict[str, Record]) -> int:

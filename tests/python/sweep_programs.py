@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import collections
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+import sweep_log
 
 # Programs that one process runs: its executables are never let go of.
 MOST_PROGRAMS = 250
@@ -39,7 +40,7 @@ def main() -> int:
         return 0
     if args.again:
         keep = [v for v in verdicts(args.log).values() if v["status"] == "agree" and v["sum"] == check_sum(v["seed"])]
-        args.log.write_text("".join(json.dumps(v) + "\n" for v in keep))
+        sweep_log.write(args.log, keep)
     while remaining(args):
         command = [sys.executable, __file__, str(args.log), "--programs", args.programs, "--work"]
         status = subprocess.run([*command, *(["--shrink"] if args.shrink else [])], check=False).returncode
@@ -50,15 +51,13 @@ def main() -> int:
 
 
 def seeds(args: argparse.Namespace) -> list[int]:
-    index, count = map(int, os.environ.get("TORCHTPU_SHARD", "0/1").split("/"))
     first, last = map(int, args.programs.split(":"))
-    return list(range(first, last))[index::count]
+    return sweep_log.shard(list(range(first, last)))
 
 
 def verdicts(log: Path) -> dict[int, dict[str, Any]]:
     """The last word on each program."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    return {v["seed"]: v for v in map(json.loads, lines)}
+    return sweep_log.read(log, "seed")
 
 
 def remaining(args: argparse.Namespace) -> list[int]:
@@ -76,8 +75,8 @@ def work(args: argparse.Namespace) -> None:
     evaluator = Evaluator()
     with args.log.open("a", buffering=1) as file:
         for seed in remaining(args)[:MOST_PROGRAMS]:
-            file.write(json.dumps({"seed": seed, "status": "started"}) + "\n")
-            file.write(json.dumps(verdict(seed, evaluator, args.shrink)) + "\n")
+            file.write(sweep_log.line({"seed": seed, "status": "started"}))
+            file.write(sweep_log.line(verdict(seed, evaluator, args.shrink)))
     evaluator.close()
 
 
@@ -119,7 +118,7 @@ def mark_crash(log: Path, status: int) -> None:
         raise SystemExit(f"the worker ended with {status} before its first program")
     with log.open("a") as file:
         for seed in unfinished:
-            file.write(json.dumps({"seed": seed, "status": "crashed", "why": [f"exit status {status}"]}) + "\n")
+            file.write(sweep_log.line({"seed": seed, "status": "crashed", "why": [f"exit status {status}"]}))
 
 
 def progress(args: argparse.Namespace) -> None:

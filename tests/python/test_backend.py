@@ -503,8 +503,9 @@ def test_as_strided_at_places_that_the_graph_computes() -> None:
     torch._dynamo.reset()
     step = torch.compile(lambda x, n: torch.as_strided(x, (n * n,), (1,)) + 1, backend="torchtpu", dynamic=True)
     x = torch.arange(20.0)[5:]
-    with pytest.raises(torchtpu.UnsupportedOp, match="places that the graph computes"):
+    with pytest.raises(torchtpu.UnsupportedOp, match="places that the graph computes") as caught:
         step(x, 3)
+    assert caught.value.file == __file__ and f"{__file__}:{caught.value.line}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -535,3 +536,15 @@ def test_a_write_of_what_is_computed_from_other_elements(write: Callable[[torch.
     step = program if device == "eager" else torch.compile(program, backend="torchtpu", fullgraph=True)
     got = step(x.to("cpu" if device == "cpu" else "tpu"))
     torch.testing.assert_close(got, program(x), check_device=False)
+
+
+def test_a_graph_that_hands_on_its_input_is_counted_apart() -> None:
+    torch._dynamo.reset()
+    before = torchtpu.stats()
+    x = torch.ones(3)
+    assert torch.equal(torch.compile(lambda x: x.contiguous(), backend="torchtpu", fullgraph=True)(x), x)
+    after = torchtpu.stats()
+    assert after["shared"] == before["shared"] + 1
+    assert after["executions"] == before["executions"] + 1
+    torch.compile(torch.neg, backend="torchtpu", fullgraph=True)(x)
+    assert torchtpu.stats()["shared"] == after["shared"]

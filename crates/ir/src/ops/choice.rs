@@ -1,5 +1,6 @@
 //! Choosing between values: `where`, `clamp`, `masked_fill`.
 
+use super::expr::Expr;
 use super::support::{Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type};
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
@@ -104,6 +105,9 @@ const CLAMP_NUMBER: &[Sample] = &[
     ok("f32[4]{nan,inf,-inf,0}, 0.5"),
     ok("f32[9], max=0"),
     ok("f32[9], 1, -1"),
+    ok("f32[2]{-0.0,0}, 0, 1"),
+    ok("f32[2]{-0.0,0}, -1, 0"),
+    ok("f32[2]{-0.0,0}, -0.0, -0.0"),
     ok("f32[3], nan, 1"),
     ok("i64[9], 0.5, 2"),
     ok("bf16[9], 0.1, 1"),
@@ -145,7 +149,8 @@ fn clamp_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(clamp(c, b, c.operand(b, "self")?, bound("min")?, bound("max")?)?)
 }
 
-/// `min(max(x, low), high)`; NaN anywhere wins.
+/// `min(max(x, low), high)`; NaN anywhere wins, and `x` where it equals a bound that is a number: its zero keeps its sign.
+/// Of a zero and a bounding tensor's zero, PyTorch takes the one or the other by the tensor's length.
 pub(super) fn clamp(
     c: &Call<'_>,
     b: &Builder,
@@ -160,12 +165,25 @@ pub(super) fn clamp(
     if dtype == DType::Bool && scalar_bound {
         return not_implemented("clamp", dtype);
     }
+    let keeps_sign = scalar_bound && dtype.is_float();
     match (low, high) {
-        (Some(low), Some(high)) => elementwise(c, b, [x, low, high], dtype, |[x, low, high]| x.max(low).min(high)),
-        (Some(low), None) => elementwise(c, b, [x, low], dtype, |[x, low]| x.max(low)),
-        (None, Some(high)) => elementwise(c, b, [x, high], dtype, |[x, high]| x.min(high)),
+        (Some(low), Some(high)) => elementwise(c, b, [x, low, high], dtype, |[x, low, high]| {
+            at_most(at_least(x, low, keeps_sign), high, keeps_sign)
+        }),
+        (Some(low), None) => elementwise(c, b, [x, low], dtype, |[x, low]| at_least(x, low, keeps_sign)),
+        (None, Some(high)) => elementwise(c, b, [x, high], dtype, |[x, high]| at_most(x, high, keeps_sign)),
         (None, None) => crate::invalid!("torch.clamp: At least one of 'min' or 'max' must not be None"),
     }
+}
+
+fn at_least<'e>(x: Expr<'e>, low: Expr<'e>, keeps_sign: bool) -> Expr<'e> {
+    let greater = x.max(low);
+    if keeps_sign { x.equals(low).select(x, greater) } else { greater }
+}
+
+fn at_most<'e>(x: Expr<'e>, high: Expr<'e>, keeps_sign: bool) -> Expr<'e> {
+    let less = x.min(high);
+    if keeps_sign { x.equals(high).select(x, less) } else { less }
 }
 
 fn masked_fill(c: &Call<'_>, b: &Builder) -> Result<Outs> {
