@@ -59,8 +59,8 @@ def _computed(node: fx.Node, computed: set[fx.Node]) -> UnsupportedOp:
     frame = parsed_stack_trace(node.meta.get("stack_trace") or "")
     place = f" ({frame.file}:{frame.lineno})" if frame else ""
     error = UnsupportedOp(
-        f"aten.as_strided.default{place} reads the storage of an input at places that the graph computes ({names}), and "
-        "a compiled graph is given the view alone. Compute them outside the compiled function, or index the tensor."
+        f"aten.as_strided.default{place} reads the storage of an input at places that the graph computes ({names}), "
+        "and a compiled graph is given the view alone. Compute them outside the compiled function, or index the tensor."
     )
     error.op = "aten.as_strided.default"
     if frame:

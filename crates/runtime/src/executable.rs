@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::client::{Client, Device};
 use crate::error::{Error, Result};
 use crate::ffi::{Event, Launch, LaunchOptions, Launched, MemoryAnalysis, RawExecutable, Value};
-use crate::hlo::OptimizedProgram;
+use crate::optimized::OptimizedProgram;
 use crate::types::TensorType;
 
 /// What one device's arguments must be. PJRT does not tell, so whoever compiles says it, or it is read back from the
@@ -76,10 +76,10 @@ impl Executable {
     pub(crate) fn new(raw: RawExecutable, signature: Option<Signature>) -> Result<Executable> {
         let signature = match signature {
             Some(signature) => signature,
-            None => OptimizedProgram::of(&raw)?.signature()?,
+            None => OptimizedProgram::of(&raw.plain)?.signature()?,
         };
         signature.check()?;
-        let outputs = raw.output_types()?.into_iter().map(Arc::new).collect();
+        let outputs = raw.plain.output_types()?.into_iter().map(Arc::new).collect();
         Ok(Executable { raw, signature, outputs })
     }
 
@@ -108,7 +108,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not say.
     pub fn name(&self) -> Result<String> {
-        self.raw.name()
+        self.raw.plain.name()
     }
 
     /// Number of copies that run on different data.
@@ -116,7 +116,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not say.
     pub fn num_replicas(&self) -> Result<usize> {
-        self.raw.num_replicas()
+        self.raw.plain.num_replicas()
     }
 
     /// Number of devices that share one copy.
@@ -124,7 +124,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not say.
     pub fn num_partitions(&self) -> Result<usize> {
-        self.raw.num_partitions()
+        self.raw.plain.num_partitions()
     }
 
     /// Equal for equal programs, options and compilers.
@@ -132,7 +132,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not say.
     pub fn fingerprint(&self) -> Result<Vec<u8>> {
-        self.raw.fingerprint()
+        self.raw.plain.fingerprint()
     }
 
     /// The plugin's estimates, such as `flops` and `bytes accessed`, sorted by name.
@@ -140,7 +140,7 @@ impl Executable {
     /// # Errors
     /// When the plugin makes none.
     pub fn cost_analysis(&self) -> Result<Vec<(String, Value)>> {
-        let mut properties = self.raw.cost_analysis()?;
+        let mut properties = self.raw.plain.cost_analysis()?;
         properties.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(properties)
     }
@@ -150,7 +150,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not say.
     pub fn memory_analysis(&self) -> Result<MemoryAnalysis> {
-        self.raw.memory_analysis()
+        self.raw.plain.memory_analysis()
     }
 
     /// The program as the compiler left it.
@@ -158,7 +158,7 @@ impl Executable {
     /// # Errors
     /// When the plugin does not keep it.
     pub fn optimized_program(&self) -> Result<OptimizedProgram> {
-        OptimizedProgram::of(&self.raw)
+        OptimizedProgram::of(&self.raw.plain)
     }
 
     /// The plugin's own form, for [`Client::deserialize_and_load`].
@@ -166,7 +166,7 @@ impl Executable {
     /// # Errors
     /// When the plugin cannot serialize.
     pub fn serialize(&self) -> Result<Vec<u8>> {
-        self.raw.serialize()
+        self.raw.plain.serialize()
     }
 
     /// Starts the program on its one device and returns without waiting for it.

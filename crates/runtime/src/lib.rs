@@ -44,8 +44,9 @@ mod compile_options;
 mod error;
 mod executable;
 mod ffi;
-mod hlo;
+mod optimized;
 mod plugin;
+mod topology;
 mod types;
 
 pub use buffer::{Buffer, SharedMemory};
@@ -56,8 +57,9 @@ pub use executable::{Executable, ExecuteOptions, Execution, Signature};
 pub use ffi::{
     AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis, Value,
 };
-pub use hlo::OptimizedProgram;
+pub use optimized::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};
+pub use topology::{Compiled, Topology};
 pub use types::{ElementType, TensorType};
 
 /// Everything public may be shared between threads.
@@ -69,6 +71,8 @@ const _: () = {
     shared::<Buffer>();
     shared::<SharedMemory>();
     shared::<Executable>();
+    shared::<Topology>();
+    shared::<Compiled>();
     shared::<Event>();
     shared::<HostMemory>();
     shared::<HostTransfer>();

@@ -8,7 +8,7 @@ use super::buffer::RawBuffer;
 use super::event::Event;
 use super::executable::RawExecutable;
 use super::host::AlignedBytes;
-use super::sys::{self, PJRT_Client, PJRT_Device, Zeroable};
+use super::sys::{self, PJRT_Client, PJRT_Device, PJRT_DeviceDescription, Zeroable};
 use super::table::Args;
 use crate::error::{Error, Result};
 use crate::types::TensorType;
@@ -18,6 +18,55 @@ pub(crate) struct DeviceInfo {
     pub(crate) id: i32,
     pub(crate) kind: String,
     pub(crate) description: String,
+}
+
+impl DeviceInfo {
+    /// # Safety
+    /// `description` is alive, and of the plugin behind `api`.
+    pub(super) unsafe fn read(api: &'static Api, description: NonNull<PJRT_DeviceDescription>) -> Result<DeviceInfo> {
+        let device_description = description.as_ptr();
+        // SAFETY: forwarded to the caller; strings live as long as the description, and are copied.
+        unsafe {
+            let args = sys::PJRT_DeviceDescription_Id_Args { device_description, ..Zeroable::zeroed() };
+            let id = api.call(args)?.id;
+            let args = sys::PJRT_DeviceDescription_Kind_Args { device_description, ..Zeroable::zeroed() };
+            let args = api.call(args)?;
+            let kind = text(args.device_kind, args.device_kind_size);
+            let args = sys::PJRT_DeviceDescription_DebugString_Args { device_description, ..Zeroable::zeroed() };
+            let args = api.call(args)?;
+            Ok(DeviceInfo { id, kind, description: text(args.debug_string, args.debug_string_size) })
+        }
+    }
+}
+
+/// A program in MLIR text or bytecode, as plugins take it.
+pub(super) struct Source {
+    program: Nested<sys::PJRT_Program>,
+    /// What `program` points to.
+    _bytes: AlignedBytes,
+}
+
+impl Source {
+    pub(super) fn new(program: &[u8]) -> Result<Source> {
+        const FORMAT: &str = "mlir";
+        // MLIR's lexer ignores the size and stops at a zero byte: without one it reads what lies behind the program.
+        // Bytecode with large constants also wants the alignment.
+        let mut bytes = AlignedBytes::zeroed(program.len().saturating_add(1))?;
+        bytes[..program.len()].copy_from_slice(program);
+        let program = Nested::new(sys::PJRT_Program {
+            code: bytes.as_mut_ptr().cast(),
+            code_size: program.len(),
+            format: FORMAT.as_ptr().cast(),
+            format_size: FORMAT.len(),
+            ..Zeroable::zeroed()
+        });
+        Ok(Source { program, _bytes: bytes })
+    }
+
+    /// Valid for as long as `self` is neither moved nor dropped.
+    pub(super) fn as_ptr(&mut self) -> *const sys::PJRT_Program {
+        self.program.as_mut_ptr()
+    }
 }
 
 /// An owned client.
@@ -107,19 +156,12 @@ impl RawClient {
     }
 
     fn read_device_info(&self, device: NonNull<PJRT_Device>) -> Result<DeviceInfo> {
-        // SAFETY: devices and their descriptions live as long as the client; so do their strings.
+        let args = sys::PJRT_Device_GetDescription_Args { device: device.as_ptr(), ..Zeroable::zeroed() };
+        // SAFETY: devices and their descriptions live as long as the client.
         unsafe {
-            let args = sys::PJRT_Device_GetDescription_Args { device: device.as_ptr(), ..Zeroable::zeroed() };
-            let device_description = self.api.call(args)?.device_description;
-            not_null::<sys::PJRT_Device_GetDescription_Args, _>(device_description, "description")?;
-            let args = sys::PJRT_DeviceDescription_Id_Args { device_description, ..Zeroable::zeroed() };
-            let id = self.api.call(args)?.id;
-            let args = sys::PJRT_DeviceDescription_Kind_Args { device_description, ..Zeroable::zeroed() };
-            let args = self.api.call(args)?;
-            let kind = text(args.device_kind, args.device_kind_size);
-            let args = sys::PJRT_DeviceDescription_DebugString_Args { device_description, ..Zeroable::zeroed() };
-            let args = self.api.call(args)?;
-            Ok(DeviceInfo { id, kind, description: text(args.debug_string, args.debug_string_size) })
+            let description = self.api.call(args)?.device_description;
+            let description = not_null::<sys::PJRT_Device_GetDescription_Args, _>(description, "description")?;
+            DeviceInfo::read(self.api, description)
         }
     }
 
@@ -151,21 +193,10 @@ impl RawClient {
 
     /// Compiles `program`, given in MLIR text or bytecode, with serialized `options`.
     pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &[u8]) -> Result<RawExecutable> {
-        // MLIR's lexer ignores the size and stops at a zero byte: without one it reads what lies behind the program.
-        // Bytecode with large constants also wants the alignment.
-        let mut terminated = AlignedBytes::zeroed(program.len().saturating_add(1))?;
-        terminated[..program.len()].copy_from_slice(program);
-        const FORMAT: &str = "mlir";
-        let mut program = Nested::new(sys::PJRT_Program {
-            code: terminated.as_mut_ptr().cast(),
-            code_size: program.len(),
-            format: FORMAT.as_ptr().cast(),
-            format_size: FORMAT.len(),
-            ..Zeroable::zeroed()
-        });
+        let mut program = Source::new(program)?;
         let args = sys::PJRT_Client_Compile_Args {
             client: self.ptr.as_ptr(),
-            program: program.as_mut_ptr(),
+            program: program.as_ptr(),
             compile_options: options.as_ptr().cast(),
             compile_options_size: options.len(),
             ..Zeroable::zeroed()

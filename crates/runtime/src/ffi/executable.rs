@@ -1,44 +1,47 @@
-//! A plugin's compiled program, loaded on its devices.
+//! A plugin's compiled program: as it is, and loaded on devices.
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::api::{Nested, Value, bytes, decode_named_values, list, text};
+use super::api::{Api, Nested, Value, bytes, decode_named_values, list, text};
 use super::client::{RawClient, not_null};
 use super::sys::{self, PJRT_Executable, PJRT_LoadedExecutable, Zeroable};
 use crate::error::{Error, Result};
 use crate::types::{ElementType, TensorType};
 
-/// An owned executable: its loaded form, which runs, and its plain form, which answers questions.
+/// An owned executable in its plain form, which answers questions.
+pub(crate) struct RawCompiled {
+    api: &'static Api,
+    ptr: NonNull<PJRT_Executable>,
+}
+
+/// An owned executable in its loaded form, which runs.
 pub(crate) struct RawExecutable {
     pub(super) client: Arc<RawClient>,
     pub(super) loaded: NonNull<PJRT_LoadedExecutable>,
-    info: Info,
+    /// Its plain form. Goes before the client.
+    pub(crate) plain: RawCompiled,
     /// Indices of the devices that it runs on, in launch order.
     pub(crate) devices: Vec<usize>,
     /// Outputs per device.
     pub(super) num_outputs: usize,
 }
 
-/// The owned plain form.
-struct Info {
-    client: Arc<RawClient>,
-    ptr: NonNull<PJRT_Executable>,
-}
-
 // SAFETY: PJRT executables may be used from any thread.
-unsafe impl Send for RawExecutable {}
+unsafe impl Send for RawCompiled {}
 // SAFETY: PJRT executables are internally synchronised.
+unsafe impl Sync for RawCompiled {}
+// SAFETY: as above.
+unsafe impl Send for RawExecutable {}
+// SAFETY: as above.
 unsafe impl Sync for RawExecutable {}
 
 /// Calls a function that takes nothing but the plain executable, and returns its filled arguments.
 macro_rules! query {
-    ($executable:expr, $args:ident) => {
+    ($plain:expr, $args:ident) => {
         // SAFETY: the executable is alive, and the function takes no other pointer.
-        unsafe {
-            $executable.client.api.call(sys::$args { executable: $executable.info.ptr.as_ptr(), ..Zeroable::zeroed() })
-        }
+        unsafe { $plain.api.call(sys::$args { executable: $plain.ptr.as_ptr(), ..Zeroable::zeroed() }) }
     };
 }
 
@@ -53,30 +56,43 @@ impl RawExecutable {
     ) -> Result<RawExecutable> {
         let owned = Loaded { client, loaded };
         // SAFETY: `loaded` is alive; the plain form is ours, the list of devices lives as long as `loaded`.
-        let (info, devices) = unsafe {
+        let (plain, devices) = unsafe {
             let args = sys::PJRT_LoadedExecutable_GetExecutable_Args {
                 loaded_executable: loaded.as_ptr(),
                 ..Zeroable::zeroed()
             };
             let executable = client.api.call(args)?.executable;
             let ptr = not_null::<sys::PJRT_LoadedExecutable_GetExecutable_Args, _>(executable, "executable")?;
-            let info = Info { client: Arc::clone(client), ptr };
+            let plain = RawCompiled::from_raw(client.api, ptr);
             let args = sys::PJRT_LoadedExecutable_AddressableDevices_Args {
                 executable: loaded.as_ptr(),
                 ..Zeroable::zeroed()
             };
             let args = client.api.call(args)?;
-            (info, list(args.addressable_devices, args.num_addressable_devices))
+            (plain, list(args.addressable_devices, args.num_addressable_devices))
         };
         let devices = devices.iter().map(|&device| client.device_index(device)).collect::<Result<_>>()?;
+        let num_outputs = plain.num_outputs()?;
         std::mem::forget(owned);
-        let mut executable = RawExecutable { client: Arc::clone(client), loaded, info, devices, num_outputs: 0 };
-        executable.num_outputs = query!(executable, PJRT_Executable_NumOutputs_Args)?.num_outputs;
-        Ok(executable)
+        Ok(RawExecutable { client: Arc::clone(client), loaded, plain, devices, num_outputs })
     }
 
     pub(crate) fn client(&self) -> &Arc<RawClient> {
         &self.client
+    }
+}
+
+impl RawCompiled {
+    /// Takes ownership of a plain executable.
+    ///
+    /// # Safety
+    /// `ptr` is an owned executable of the plugin behind `api`.
+    pub(super) unsafe fn from_raw(api: &'static Api, ptr: NonNull<PJRT_Executable>) -> RawCompiled {
+        RawCompiled { api, ptr }
+    }
+
+    pub(super) fn num_outputs(&self) -> Result<usize> {
+        Ok(query!(self, PJRT_Executable_NumOutputs_Args)?.num_outputs)
     }
 
     pub(crate) fn name(&self) -> Result<String> {
@@ -119,7 +135,7 @@ impl RawExecutable {
 
     /// Types of one device's outputs.
     pub(crate) fn output_types(&self) -> Result<Vec<TensorType>> {
-        let count = self.num_outputs;
+        let count = self.num_outputs()?;
         let types = query!(self, PJRT_Executable_OutputElementTypes_Args)?;
         let shapes = query!(self, PJRT_Executable_OutputDimensions_Args)?;
         // SAFETY: the lists live as long as the executable; `dims` is as long as the sizes add up to.
@@ -161,17 +177,17 @@ impl RawExecutable {
     pub(crate) fn optimized_program(&self) -> Result<(String, Vec<u8>)> {
         let mut program = Nested::new(sys::PJRT_Program::zeroed());
         let args = |program: &mut Nested<sys::PJRT_Program>| sys::PJRT_Executable_OptimizedProgram_Args {
-            executable: self.info.ptr.as_ptr(),
+            executable: self.ptr.as_ptr(),
             program: program.as_mut_ptr(),
             ..Zeroable::zeroed()
         };
         // SAFETY: no memory is offered, so the plugin only says how much it needs.
-        unsafe { self.client.api.call(args(&mut program)) }?;
+        unsafe { self.api.call(args(&mut program)) }?;
         let mut code = vec![0u8; program.get().code_size];
         program.get().code = code.as_mut_ptr().cast();
         program.get().format = ptr::null();
         // SAFETY: the memory has the size that the plugin asked for.
-        unsafe { self.client.api.call(args(&mut program)) }?;
+        unsafe { self.api.call(args(&mut program)) }?;
         code.truncate(program.get().code_size);
         let (format, size) = (program.get().format, program.get().format_size);
         // SAFETY: the format is a string of the plugin's.
@@ -207,11 +223,11 @@ unsafe fn destroy_loaded(client: &RawClient, loaded: NonNull<PJRT_LoadedExecutab
     unsafe { client.api.call_quietly(args) };
 }
 
-impl Drop for Info {
+impl Drop for RawCompiled {
     fn drop(&mut self) {
         let args = sys::PJRT_Executable_Destroy_Args { executable: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned, and destroyed only here.
-        unsafe { self.client.api.call_quietly(args) };
+        unsafe { self.api.call_quietly(args) };
     }
 }
 

@@ -23,13 +23,15 @@ mod launch;
 mod layout_test;
 mod sys;
 mod table;
+mod topology;
 
 pub(crate) use api::Api;
 pub(crate) use buffer::RawBuffer;
-pub(crate) use client::RawClient;
-pub(crate) use executable::RawExecutable;
+pub(crate) use client::{DeviceInfo, RawClient};
+pub(crate) use executable::{RawCompiled, RawExecutable};
 pub(crate) use host::HostHold;
 pub(crate) use launch::{Launch, LaunchOptions, Launched};
+pub(crate) use topology::RawTopology;
 
 pub use api::Value;
 pub use buffer::HostTransfer;

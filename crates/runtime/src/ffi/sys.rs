@@ -36,6 +36,7 @@ macro_rules! opaque {
 opaque! {
     PJRT_Error PJRT_Event PJRT_Client PJRT_Device PJRT_Memory PJRT_DeviceDescription
     PJRT_Executable PJRT_LoadedExecutable PJRT_Buffer PJRT_ExecuteContext PJRT_SerializedExecutable
+    PJRT_TopologyDescription
 }
 
 /// Declares C structs that open with `struct_size` and `extension_start`, and lists their layouts for the test.
@@ -143,6 +144,39 @@ structs! {
         compile_options_size: usize,
         executable: *mut PJRT_LoadedExecutable,
     }
+
+    PJRT_TopologyDescription_Create_Args {
+        topology_name: *const c_char,
+        topology_name_size: usize,
+        create_options: *const PJRT_NamedValue,
+        num_options: usize,
+        topology: *mut PJRT_TopologyDescription,
+    }
+    PJRT_TopologyDescription_Destroy_Args { topology: *mut PJRT_TopologyDescription }
+    PJRT_TopologyDescription_PlatformVersion_Args {
+        topology: *mut PJRT_TopologyDescription,
+        platform_version: *const c_char,
+        platform_version_size: usize,
+    }
+    PJRT_TopologyDescription_GetDeviceDescriptions_Args {
+        topology: *const PJRT_TopologyDescription,
+        descriptions: *const *mut PJRT_DeviceDescription,
+        num_descriptions: usize,
+    }
+    PJRT_TopologyDescription_Attributes_Args {
+        topology: *mut PJRT_TopologyDescription,
+        attributes: *const PJRT_NamedValue,
+        num_attributes: usize,
+    }
+    PJRT_Compile_Args {
+        topology: *const PJRT_TopologyDescription,
+        program: *const PJRT_Program,
+        compile_options: *const c_char,
+        compile_options_size: usize,
+        client: *mut PJRT_Client,
+        executable: *mut PJRT_Executable,
+    }
+
     PJRT_Buffer_MemoryLayout_Tiled {
         minor_to_major: *const i64,
         minor_to_major_size: usize,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::attributes::attributes;
+use super::primitive;
 use super::proto::{HloComputationProto, HloInstructionProto, HloModuleProto, LiteralProto, OpMetadata, ShapeProto};
 use super::proto::{ProgramShapeProto, StackFrameIndexProto};
-use super::{TUPLE, element_type};
 
 /// Literals longer than this are elided.
 const LONGEST_LITERAL: usize = 16;
@@ -57,7 +57,7 @@ fn one_based(reference: i32) -> Option<usize> {
 }
 
 /// The module as text.
-pub(super) fn print(module: &HloModuleProto) -> String {
+pub fn print(module: &HloModuleProto) -> String {
     let names = Names::of(module);
     let mut out = format!("HloModule {}", module.name);
     if let Some(aliases) = module.input_output_alias.as_ref().filter(|aliases| !aliases.entries.is_empty()) {
@@ -147,11 +147,11 @@ fn print_literal(literal: &LiteralProto) -> String {
 
 /// `f32[2,3]`, or a tuple of such.
 fn shape(shape: &ShapeProto) -> String {
-    if shape.element_type == TUPLE {
+    if shape.element_type == primitive::TUPLE {
         let parts: Vec<String> = shape.tuple_shapes.iter().map(self::shape).collect();
         return format!("({})", parts.join(", "));
     }
-    let name = element_type(shape.element_type).map_or("opaque", |ty| ty.name());
+    let name = primitive::name(shape.element_type).unwrap_or("opaque");
     let bound = |dimension: usize| {
         if shape.is_dynamic_dimension.get(dimension) == Some(&true) { "<=" } else { "" }
     };
@@ -162,7 +162,7 @@ fn shape(shape: &ShapeProto) -> String {
 
 /// `f32[2,3]{1,0:T(8,128)}`.
 fn shape_with_layout(shape: &ShapeProto) -> String {
-    if shape.element_type == TUPLE {
+    if shape.element_type == primitive::TUPLE {
         let parts: Vec<String> = shape.tuple_shapes.iter().map(shape_with_layout).collect();
         return format!("({})", parts.join(", "));
     }

@@ -1,0 +1,1 @@
+//! Compiling for TPUs that are not there.

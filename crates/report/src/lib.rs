@@ -1,0 +1,8 @@
+//! What a compiled TPU program costs, and which lines of Python pay for it.
+//!
+//! The compiler's own result is read: its optimized, scheduled HLO with padded layouts, and where it put each value.
+//! Nothing here loads a compiler.
+
+mod model;
+
+pub use model::*;

@@ -1,0 +1,255 @@
+//! What a report holds. Its JSON form is these types as they stand, documented in docs/report-schema.md; bytes, flops
+//! and seconds are plain numbers in those units, for one device and one run of the program.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the JSON form. Fields may be added within a version; none is removed or changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// Everything known about one program on one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program.
+    pub program: Program,
+    /// Where it would run.
+    pub target: Target,
+    /// Whether it would.
+    pub verdict: Verdict,
+    /// What a user should know, worst first, then in the program's order.
+    pub findings: Vec<Finding>,
+    /// Who holds the memory; `None` if the compiler did not get that far.
+    pub memory: Option<Memory>,
+    /// What takes the time; likewise.
+    pub cost: Option<Cost>,
+}
+
+/// A traced program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its file or function.
+    pub name: String,
+    /// Traced ops.
+    pub num_ops: usize,
+    /// Identifies it, without locations.
+    pub hash: String,
+}
+
+/// A slice and the compiler for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// As in `v5e:2x2`.
+    pub name: String,
+    /// What its devices call themselves.
+    pub device_kind: String,
+    /// Devices in the slice.
+    pub num_devices: usize,
+    /// Devices that the program runs on.
+    pub devices_used: usize,
+    /// libtpu's version.
+    pub compiler: String,
+    /// Peak bf16 flops per second of one device.
+    pub peak_flops: f64,
+    /// HBM bandwidth of one device, bytes per second.
+    pub hbm_bandwidth: f64,
+    /// HBM that a program may use on one device.
+    pub hbm_bytes: u64,
+    /// Vector memory of one device.
+    pub vmem_bytes: u64,
+}
+
+/// Whether the program runs on the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// All is well: it compiles, it fits, and nothing falls back.
+    pub runs: bool,
+    /// One sentence.
+    pub summary: String,
+    /// What would change a refusal, most useful first.
+    pub advice: Vec<String>,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The program does not run like this.
+    Error,
+    /// It runs worse than it need.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+/// Something about the program at one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What kind it is: `unlowered`, `data-dependent-shape`, `dynamic-shape`, `dtype`, `padding`, `memory`, `compiler`.
+    pub kind: String,
+    /// What is the matter.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Where.
+    pub source: Source,
+}
+
+/// A place in the user's program. Empty where nothing is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Source {
+    /// The file, relative to its project or package.
+    pub file: String,
+    /// The line, from 1; 0 if unknown.
+    pub line: u32,
+    /// The module's path, such as `model.layers.0.mlp`.
+    pub module: String,
+    /// The aten op, such as `aten.mm.default`.
+    pub op: String,
+}
+
+/// Memory of one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// HBM in use at the worst moment: what [`Memory::holders`] and [`Memory::unattributed`] add up to.
+    pub peak: u64,
+    /// All arguments, with the padding of their layouts.
+    pub arguments: u64,
+    /// All results, those that reuse arguments included.
+    pub outputs: u64,
+    /// Results that reuse arguments.
+    pub aliased: u64,
+    /// The heap of values that live only while the program runs.
+    pub temporaries: u64,
+    /// Machine code.
+    pub code: u64,
+    /// Who holds the peak, most first.
+    pub holders: Vec<Holder>,
+    /// Fragmentation of the heap, and what belongs to no value.
+    pub unattributed: u64,
+    /// HBM in use after each step of the schedule: at every step that changes it.
+    pub timeline: Vec<Moment>,
+    /// Vector memory in use at its own worst moment.
+    pub vmem_peak: u64,
+}
+
+/// Memory held at the peak by one place of the program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Bytes, with the padding of layouts.
+    pub bytes: u64,
+    /// Bytes that the values would take without padding.
+    pub unpadded: u64,
+    /// `argument`, `output`, `temporary` or `constant`.
+    pub kind: String,
+    /// The argument's name, or the HLO values, largest first.
+    pub values: Vec<String>,
+    /// Where they are made.
+    pub source: Source,
+}
+
+/// A step of the schedule and what is in use after it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// The HLO instruction's position in the schedule.
+    pub step: usize,
+    /// Its name.
+    pub instruction: String,
+    /// HBM in use.
+    pub bytes: u64,
+}
+
+/// What the program computes and moves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Multiplications and additions.
+    pub flops: f64,
+    /// Bytes to and from HBM.
+    pub hbm_bytes: f64,
+    /// Exponentials, logarithms and their like.
+    pub transcendentals: f64,
+    /// The roofline's time: for each region the greatest of its bounds, summed.
+    pub seconds: f64,
+    /// `flops` over what the device could do in `seconds`.
+    pub peak_share: f64,
+    /// What the compiler launches, in the order of the schedule.
+    pub regions: Vec<Region>,
+    /// The same by source line, most time first.
+    pub lines: Vec<LineCost>,
+    /// Matrix products and convolutions whose shapes waste the matrix unit, most waste first.
+    pub padding: Vec<Padding>,
+    /// Bytes over the interconnect, by kind of collective.
+    pub collectives: Vec<Collective>,
+}
+
+/// A fusion, or an op that stands alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// The HLO instruction's name.
+    pub name: String,
+    /// Its opcode, or a fusion's kind.
+    pub kind: String,
+    /// Where its main op comes from.
+    pub source: Source,
+    /// How often it runs: trip counts of the loops around it.
+    pub runs: f64,
+    /// Per run of the program.
+    pub flops: f64,
+    /// Likewise.
+    pub hbm_bytes: f64,
+    /// Likewise.
+    pub transcendentals: f64,
+    /// Our roofline's time, likewise.
+    pub seconds: f64,
+    /// What the time is bound by: `matrix unit`, `vector unit`, `bandwidth`, `interconnect` or `overhead`.
+    pub bound: String,
+    /// The compiler's own estimate for one run, where it makes one.
+    pub estimated_cycles: Option<f64>,
+    /// Names of the regions whose results it reads.
+    pub operands: Vec<String>,
+}
+
+/// The cost of one source line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LineCost {
+    /// The line; `op` is empty where several ops are on it.
+    pub source: Source,
+    /// As in [`Region`].
+    pub flops: f64,
+    /// As in [`Region`].
+    pub hbm_bytes: f64,
+    /// As in [`Region`].
+    pub transcendentals: f64,
+    /// As in [`Region`].
+    pub seconds: f64,
+    /// Of the program's time.
+    pub share: f64,
+}
+
+/// A matrix product whose shape wastes the matrix unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Padding {
+    /// Where.
+    pub source: Source,
+    /// The product's extents as the compiler has them: batch, rows, contracted, columns.
+    pub shape: [u64; 4],
+    /// The same, padded to what the hardware computes.
+    pub padded: [u64; 4],
+    /// Share of the matrix unit's work that is padding.
+    pub waste: f64,
+    /// The extents that would avoid it, in words.
+    pub advice: String,
+}
+
+/// Collectives of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Collective {
+    /// `all-reduce`, `all-gather`, ...
+    pub kind: String,
+    /// How many run.
+    pub count: f64,
+    /// Bytes that one device sends.
+    pub bytes: f64,
+}
