@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
+use target::Target;
 
 /// Shows, checks, compiles and runs traced PyTorch programs.
 ///
@@ -42,7 +43,9 @@ impl Cli {
             Command::Run(args) => args.format == ReportFormat::Json,
             Command::Ops(args) => args.format == OpsFormat::Json,
             Command::Doctor(args) => args.format == ReportFormat::Json,
-            Command::Completions { .. } | Command::Man => false,
+            Command::Check(args) => args.format == CheckFormat::Json,
+            Command::Compile(args) => args.format == ReportFormat::Json,
+            Command::Completions { .. } | Command::Man | Command::Worker { .. } => false,
         };
         format || self.global.diagnostics == Diagnostics::Json
     }
@@ -67,6 +70,10 @@ pub(crate) enum Command {
     Lower(Lower),
     /// Run a program
     Run(Run),
+    /// Tell whether a program would run on a TPU, what it would cost, and who pays; needs no TPU
+    Check(Check),
+    /// Compile a program for a TPU; needs no TPU
+    Compile(Compile),
     /// List every aten overload that has a lowering
     Ops(Ops),
     /// Show plugins, versions, devices and caches, and what is missing
@@ -78,6 +85,12 @@ pub(crate) enum Command {
     },
     /// Print the manual page
     Man,
+    /// Compile what a parent process asks for
+    #[command(hide = true)]
+    Worker {
+        /// libtpu's library
+        libtpu: PathBuf,
+    },
 }
 
 /// The program, and what is fixed about it.
@@ -170,6 +183,70 @@ pub(crate) struct Run {
     /// Write the results, named out.0, out.1, ...
     #[arg(short, long, value_name = "OUT.safetensors")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// TPUs that are not there, and the compiler for them.
+#[derive(Debug, Args)]
+pub(crate) struct Ahead {
+    /// libtpu's library [default: the one that is installed beside tputc or in VIRTUAL_ENV]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) libtpu: Option<PathBuf>,
+    /// Compile for N targets at once
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: u16,
+    /// Give up on a target after SECONDS
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The TPU slice, such as v5e:2x2 or v5p:2x2x1; may be repeated
+    #[arg(long = "target", value_name = "SLICE", default_value = "v5e:1x1")]
+    pub(crate) targets: Vec<Target>,
+    #[command(flatten)]
+    pub(crate) ahead: Ahead,
+    /// How to report
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    pub(crate) format: CheckFormat,
+    /// Write to FILE instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// For people
+    Text,
+    /// As JSON: a list of reports, one a target (docs/report-schema.md)
+    Json,
+    /// One page that needs nothing else
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compile {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The TPU slice, such as v5e:2x2 or v5p:2x2x1; may be repeated
+    #[arg(long = "target", value_name = "SLICE", required = true)]
+    pub(crate) targets: Vec<Target>,
+    #[command(flatten)]
+    pub(crate) ahead: Ahead,
+    /// Write the executable to FILE and its manifest to FILE.json; with several targets, into the folder FILE
+    #[arg(short, long, value_name = "FILE", required_unless_present = "cache")]
+    pub(crate) output: Option<PathBuf>,
+    /// Put the executable into DIR, which a TPU host then reads as its TORCHTPU_CACHE_DIR
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Write the report of `tputc check` to FILE: JSON, or a page if FILE ends in .html
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// How to tell what was done, and diagnostics
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! `tputc`: shows, checks, compiles and runs traced programs.
 
+mod ahead;
 mod args;
 mod commands;
 mod inputs;
@@ -15,6 +16,9 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Lower(args) => commands::lower::run(&args),
         Command::Run(args) => commands::run::run(&args, &printer),
+        Command::Check(args) => commands::check::run(&args, &printer),
+        Command::Compile(args) => commands::compile::run(&args, &printer),
+        Command::Worker { libtpu } => commands::worker::run(&libtpu),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Completions { shell } => commands::generate::completions(shell),

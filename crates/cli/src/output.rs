@@ -14,6 +14,8 @@ pub(crate) type Outcome = Result<(), Failure>;
 pub(crate) enum Failure {
     /// The program or its inputs were rejected: exit status 1.
     Rejected(driver::Error),
+    /// The program was rejected, as a report says: exit status 1.
+    Reported,
     /// The tool could not work: exit status 2.
     Tool(String),
     /// Whoever read our output went away; nothing to say.
@@ -37,7 +39,7 @@ impl Failure {
 impl From<driver::Error> for Failure {
     fn from(error: driver::Error) -> Failure {
         match error {
-            driver::Error::Io { .. } | driver::Error::Plugin(_) => Failure::tool(error),
+            driver::Error::Io { .. } | driver::Error::Plugin(_) | driver::Error::Ahead(_) => Failure::tool(error),
             rejected => Failure::Rejected(rejected),
         }
     }
@@ -48,12 +50,25 @@ pub(crate) fn print(text: &str) -> Outcome {
     io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
 }
 
-/// Writes `bytes` to `path`, or to standard output.
+/// Writes `bytes` to `path`, or to standard output. A file is there whole or not at all.
 pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Outcome {
     match path {
-        Some(path) => std::fs::write(path, bytes).map_err(|e| Failure::tool(format!("{}: {e}", path.display()))),
+        Some(path) => write_file(path, bytes).map_err(|e| Failure::tool(format!("{}: {e}", path.display()))),
         None => io::stdout().write_all(bytes).map_err(Failure::output),
     }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A pipe or a device is written to as it stands.
+    if path.exists() && !path.is_file() {
+        return std::fs::write(path, bytes);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666); // less the umask, as for any new file
+    let mut file = builder.prefix(".tputc-").permissions(permissions).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map(drop).map_err(|e| e.error)
 }
 
 /// Says things on standard error.
@@ -84,6 +99,11 @@ impl Printer {
         }
     }
 
+    /// Whether somebody looks at standard error and wants to be told what goes on.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && !self.json && io::stderr().is_terminal()
+    }
+
     /// A line for people who asked for more.
     pub(crate) fn detail(&self, line: impl Display) {
         if self.verbose {
@@ -102,14 +122,14 @@ impl Printer {
         }
         match failure {
             Failure::ClosedPipe => ExitCode::SUCCESS,
-            Failure::Rejected(_) => ExitCode::from(1),
+            Failure::Rejected(_) | Failure::Reported => ExitCode::from(1),
             Failure::Tool(_) => ExitCode::from(2),
         }
     }
 
     fn as_text(&self, failure: &Failure) -> Option<String> {
         match failure {
-            Failure::ClosedPipe => None,
+            Failure::ClosedPipe | Failure::Reported => None,
             Failure::Rejected(driver::Error::Program(e)) => Some(ir::diag::render(e, self.color).trim_end().to_owned()),
             Failure::Rejected(error) => Some(format!("error: {error}")),
             Failure::Tool(message) => Some(format!("error: {message}")),
@@ -118,7 +138,7 @@ impl Printer {
 
     fn as_data(failure: &Failure) -> Option<Value> {
         let (kind, message) = match failure {
-            Failure::ClosedPipe => return None,
+            Failure::ClosedPipe | Failure::Reported => return None,
             Failure::Rejected(driver::Error::Program(e)) => return Some(ir::diag::to_json(e)),
             Failure::Rejected(error @ driver::Error::Compile(_)) => ("compile", error.to_string()),
             Failure::Rejected(error @ driver::Error::Execute(_)) => ("execute", error.to_string()),

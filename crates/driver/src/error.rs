@@ -25,6 +25,17 @@ pub enum Error {
     /// An argument of a call does not fit the program.
     #[error("{0}")]
     Argument(String),
+    /// libtpu refused the program for a target.
+    #[error("libtpu refused the program for {target}: {message}")]
+    Refused {
+        /// The target.
+        target: String,
+        /// The compiler's words.
+        message: String,
+    },
+    /// The compiler for TPUs that are not there could not do its work.
+    #[error("{0}")]
+    Ahead(#[from] aot::Error),
     /// A file could not be read or written.
     #[error("{}: {error}", path.display())]
     Io {

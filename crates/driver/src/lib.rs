@@ -5,9 +5,12 @@
 //! call's arguments, once per size, and runs it. Both faces, Python and the command line, go through here; nothing else
 //! knows importer, emitter and runtime at once.
 
+mod ahead;
 mod cache;
+mod check;
 mod dump;
 mod error;
+mod findings;
 mod host;
 mod kernel;
 mod program;
@@ -16,6 +19,7 @@ mod runner;
 mod session;
 mod variant;
 
+pub use ahead::{Ahead, Interface, Slot};
 pub use cache::{DEFAULT_LIMIT, DiskCache};
 pub use error::{Error, Result};
 pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, runtime_type, span_in_bytes};

@@ -78,6 +78,7 @@ pub struct Unsupported {
 pub struct Program {
     trace: Trace,
     options: Options,
+    prefixes: PathPrefixes,
     symbolic: bool,
     /// The trace as it came, if it is to be dumped.
     source: Vec<u8>,
@@ -92,9 +93,16 @@ impl Program {
         let source = if options.dump.is_some() { bytes.clone() } else { vec![] };
         let trace = read_bytes(bytes)?;
         let symbolic = is_symbolic(&trace);
-        Ok(Program { trace, options, symbolic, source })
+        Ok(Program { trace, options, prefixes: path_prefixes(), symbolic, source })
     }
 
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+    /// What source paths lose when they are written down.
+    pub(crate) fn prefixes(&self) -> &PathPrefixes {
+        &self.prefixes
+    }
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
@@ -173,8 +181,15 @@ impl Program {
     }
 
     pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {
-        let options = LowerOptions { locations, path_prefixes: path_prefixes(), ..LowerOptions::default() };
+        let options = LowerOptions { locations, path_prefixes: self.prefixes.clone(), ..LowerOptions::default() };
         Ok(lower::lower(graph, &options)?)
+    }
+
+    /// Where each source file of the trace lies on the machine that traced it, by its name in what is written.
+    pub(crate) fn source_files(&self) -> BTreeMap<String, String> {
+        let mut locator = ir::trace::Locator::default();
+        let locs = self.trace.graph.nodes.iter().map(|node| locator.loc(node));
+        locs.map(|loc| (self.prefixes.relative(&loc.file).to_owned(), loc.file.to_string())).collect()
     }
 
     /// Names and types of the tensors that a caller must give, for these sizes.

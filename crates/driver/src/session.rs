@@ -151,7 +151,7 @@ impl Session {
         signature: Signature,
         options: &CompileOptions,
     ) -> Result<(Arc<Executable>, Origin)> {
-        let key = self.key(canonical, options);
+        let key = key(&self.identity, options, canonical);
         if let Some(found) = self.in_memory(&key) {
             self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
             return Ok((found, Origin::Memory));
@@ -178,14 +178,6 @@ impl Session {
         let device = self.client.device(0).map_err(Error::Plugin)?;
         let executable = self.client.compile(program, &compile_options(&device), None).map_err(Error::Compile)?;
         hlo_text(&executable)
-    }
-
-    fn key(&self, canonical: &[u8], options: &CompileOptions) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for part in [self.identity.as_bytes(), &options.to_bytes(), canonical] {
-            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
-        }
-        hasher.finalize().to_hex().to_string()
     }
 
     fn in_memory(&self, key: &str) -> Option<Arc<Executable>> {
@@ -224,7 +216,8 @@ fn compile_options(device: &Device) -> CompileOptions {
     with_flags(CompileOptions::for_device(device))
 }
 
-fn with_flags(mut options: CompileOptions) -> CompileOptions {
+/// `options` with the flags that every compile needs.
+pub(crate) fn with_flags(mut options: CompileOptions) -> CompileOptions {
     options.flags.extend(lower::XLA_FLAGS.iter().map(|&(name, on)| (name.to_owned(), FlagValue::Bool(on))));
     options
 }
@@ -234,17 +227,33 @@ pub(crate) fn hlo_text(executable: &Executable) -> Result<String> {
     executable.optimized_program().and_then(|p| p.to_text()).map_err(Error::Compile)
 }
 
-/// Everything besides the program and its options that an executable depends on.
+/// What keeps an executable apart from others in a cache: all that it depends on.
+pub(crate) fn key(identity: &str, options: &CompileOptions, canonical: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [identity.as_bytes(), &options.to_bytes(), canonical] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
 fn identity(plugin: &Plugin, client: &Client) -> Result<String> {
     let device = client.device(0).map_err(Error::Plugin)?;
+    let fingerprint = plugin.fingerprint().map_err(Error::Plugin)?;
+    let platform = (client.platform_name(), client.platform_version());
+    Ok(identity_of(&fingerprint, platform, device.kind(), client.devices().len()))
+}
+
+/// Everything besides the program and its options that an executable depends on. `platform` is name and version.
+pub(crate) fn identity_of(fingerprint: &str, platform: (&str, &str), device_kind: &str, devices: usize) -> String {
+    let (name, version) = platform;
     let parts = [
         format!("emitter {}", lower::EMITTER_VERSION),
-        format!("plugin {}", plugin.fingerprint().map_err(Error::Plugin)?),
-        format!("platform {} {}", client.platform_name(), client.platform_version()),
-        format!("device {} of {}", device.kind(), client.devices().len()),
-        format!("host {}", host_features(client.platform_name())),
+        format!("plugin {fingerprint}"),
+        format!("platform {name} {version}"),
+        format!("device {device_kind} of {devices}"),
+        format!("host {}", host_features(name)),
     ];
-    Ok(parts.join("\n"))
+    parts.join("\n")
 }
 
 /// XLA compiles for the very processor it runs on, so an executable for the CPU must not travel to a lesser one.

@@ -98,6 +98,34 @@ struct Alias {
     buffer: Arc<Buffer>,
 }
 
+/// A program for particular sizes, ready to be lowered, and its calling convention.
+pub(crate) struct Prepared {
+    pub(crate) consulted: BTreeMap<Arc<str>, i64>,
+    /// What is computed, without what nobody asks for.
+    pub(crate) graph: Graph,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) results: Vec<Plan>,
+}
+
+impl Prepared {
+    pub(crate) fn of(program: &Program, dims: &DimValues) -> Result<Prepared> {
+        let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
+        let arguments = argument_of(&metas, graph.inputs.len());
+        let (results, kept) = plan(&graph, &results, &arguments)?;
+        graph.outputs = kept.iter().map(|k| graph.outputs[k.0].clone()).collect();
+        let outputs = kept.into_iter().map(|k| k.1).collect();
+        let graph = graph.without_dead_nodes();
+        let inputs = inputs(&graph, &arguments)?;
+        Ok(Prepared { consulted, graph, inputs, outputs, results })
+    }
+}
+
+fn signature(inputs: &[Input]) -> Signature {
+    let donated = inputs.iter().enumerate().filter(|(_, i)| i.donated).map(|(i, _)| i);
+    Signature { inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(), donated: donated.collect() }
+}
+
 impl Variant {
     /// Compiles `program` for `dims`.
     pub(crate) fn compile(
@@ -107,16 +135,8 @@ impl Variant {
         device: usize,
     ) -> Result<(Variant, CompileReport)> {
         let start = Instant::now();
-        let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
-        let arguments = argument_of(&metas, graph.inputs.len());
-        let (results, kept) = plan(&graph, &results, &arguments)?;
-        graph.outputs = kept.iter().map(|k| graph.outputs[k.0].clone()).collect();
-        let outputs = kept.into_iter().map(|k| k.1).collect();
-        let graph = graph.without_dead_nodes();
-        let inputs = inputs(&graph, &arguments)?;
-        let donated = inputs.iter().enumerate().filter(|(_, i)| i.donated).map(|(i, _)| i);
-        let signature =
-            Signature { inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(), donated: donated.collect() };
+        let Prepared { consulted, graph, inputs, outputs, results } = Prepared::of(program, dims)?;
+        let signature = signature(&inputs);
         let canonical = program.lower(&graph, false)?.into_bytecode();
         let lowering = start.elapsed();
         let located = || Ok(program.lower(&graph, true)?.into_bytecode());

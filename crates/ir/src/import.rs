@@ -19,7 +19,7 @@ mod sizes;
 mod survey;
 
 pub use inputs::{InputType, bind};
-pub use survey::unsupported_ops;
+pub use survey::{data_dependent_ops, unsupported_ops};
 
 use crate::alias::{Aliases, Strides, TensorId};
 use crate::builder::Builder;

@@ -1,0 +1,154 @@
+//! What is asked of a worker, and what it answers.
+
+use hlo::proto::HloProto;
+use runtime::{CompileOptions, FlagValue, MemoryAnalysis};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use target::Target;
+
+/// One program for one slice.
+#[derive(Debug, Clone)]
+pub struct Job<'a> {
+    /// The slice.
+    pub target: &'a Target,
+    /// StableHLO, as MLIR text or bytecode.
+    pub program: &'a [u8],
+    /// Devices that share one copy of the program; more than one needs Shardy's marks in it.
+    pub num_partitions: usize,
+    /// XLA flags.
+    pub flags: &'a [(&'a str, bool)],
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The machine as libtpu describes it.
+    pub machine: Machine,
+    /// What was compiled, or the compiler's words of refusal.
+    pub result: std::result::Result<Compiled, String>,
+    /// The scheduled program with the place of each value, if the compiler got so far.
+    pub dump: Option<HloProto>,
+}
+
+/// A machine as libtpu describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// How many devices it has.
+    pub num_devices: usize,
+    /// Id of the first, on which a program for one device runs.
+    pub first_device: i32,
+    /// What they call themselves, such as `TPU v5 lite`.
+    pub device_kind: String,
+    /// HBM that a program may use on one device, in bytes.
+    pub hbm_bytes: u64,
+    /// libtpu's platform version, which names its build.
+    pub platform_version: String,
+    /// Identifies libtpu's build; part of the keys of compiled programs.
+    pub fingerprint: String,
+}
+
+/// A compiled program.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// libtpu's own form, which a client of the same libtpu loads on the target.
+    pub executable: Vec<u8>,
+    /// Device memory that it needs.
+    pub memory: MemoryAnalysis,
+    /// The compiler's estimates, such as `flops`. Not to be believed for time: FACTS of `optimal_seconds`.
+    pub estimates: BTreeMap<String, f64>,
+}
+
+/// A job as it goes over the pipe; programs and executables lie in its folder.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) folder: PathBuf,
+    pub(crate) target: String,
+    pub(crate) num_partitions: usize,
+    pub(crate) flags: Vec<(String, bool)>,
+}
+
+/// An answer as it comes over the pipe.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// libtpu is loaded.
+    Ready,
+    /// It cannot be.
+    Unusable(String),
+    /// It knows no such slice.
+    NoTarget(String),
+    /// The compiler refused the program.
+    Refused { machine: Machine, message: String },
+    /// It compiled it.
+    Compiled { machine: Machine, memory: Memory, estimates: BTreeMap<String, f64> },
+    /// A file of the job could not be read or written.
+    Io(String),
+}
+
+/// [`MemoryAnalysis`] as it goes over the pipe.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    generated_code: i64,
+    arguments: i64,
+    outputs: i64,
+    aliased: i64,
+    temporaries: i64,
+    peak: i64,
+}
+
+impl From<MemoryAnalysis> for Memory {
+    fn from(found: MemoryAnalysis) -> Memory {
+        let MemoryAnalysis { generated_code, arguments, outputs, aliased, temporaries, peak } = found;
+        Memory { generated_code, arguments, outputs, aliased, temporaries, peak }
+    }
+}
+
+impl From<Memory> for MemoryAnalysis {
+    fn from(found: Memory) -> MemoryAnalysis {
+        let Memory { generated_code, arguments, outputs, aliased, temporaries, peak } = found;
+        MemoryAnalysis { generated_code, arguments, outputs, aliased, temporaries, peak }
+    }
+}
+
+impl Request {
+    pub(crate) fn of(job: &Job<'_>, folder: PathBuf) -> Request {
+        let flags = job.flags.iter().map(|&(name, on)| (name.to_owned(), on)).collect();
+        Request { folder, target: job.target.to_string(), num_partitions: job.num_partitions, flags }
+    }
+
+    pub(crate) fn program(&self) -> PathBuf {
+        self.folder.join("program.mlir")
+    }
+    pub(crate) fn executable(&self) -> PathBuf {
+        self.folder.join("executable")
+    }
+    pub(crate) fn dump(&self) -> PathBuf {
+        self.folder.join("dump")
+    }
+
+    /// How the program is compiled, on a machine with these devices, and that the compiler dumps its result.
+    pub(crate) fn options(&self, machine: &Machine) -> CompileOptions {
+        let flags: Vec<(&str, bool)> = self.flags.iter().map(|(name, on)| (name.as_str(), *on)).collect();
+        let mut options = compile_options(machine, self.num_partitions, &flags);
+        let dump = FlagValue::String(self.dump().display().to_string());
+        options.flags.insert("xla_dump_to".to_owned(), dump);
+        options.flags.insert("xla_dump_hlo_as_proto".to_owned(), FlagValue::Bool(true));
+        options.flags.insert("xla_dump_hlo_as_text".to_owned(), FlagValue::Bool(false));
+        options
+    }
+}
+
+/// How a program is compiled for `machine`: what a cache's keys hold.
+pub fn compile_options(machine: &Machine, num_partitions: usize, flags: &[(&str, bool)]) -> CompileOptions {
+    let several = num_partitions > 1;
+    let mut options = CompileOptions {
+        num_partitions,
+        // Several devices are the plugin's to choose; for one there is no choice, and sessions name it.
+        device_assignment: (!several).then(|| vec![machine.first_device]),
+        use_spmd_partitioning: several,
+        use_shardy_partitioner: several,
+        ..CompileOptions::default()
+    };
+    options.flags.extend(flags.iter().map(|&(name, on)| (name.to_owned(), FlagValue::Bool(on))));
+    options
+}

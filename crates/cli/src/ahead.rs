@@ -1,0 +1,97 @@
+//! What `check` and `compile` share: a pool of workers, several targets at once, and a sign of life while they work.
+
+use crate::output::{Failure, Printer};
+use crate::{args, inputs};
+use aot::{Launcher, Pool};
+use driver::{Ahead, DimValues, Program};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::Report;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use target::Target;
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is compiled: a trace at these sizes, or StableHLO.
+pub(crate) enum Source {
+    Trace { name: String, program: Box<Program>, dims: DimValues },
+    Stablehlo { name: String, program: Vec<u8> },
+}
+
+impl Source {
+    pub(crate) fn read(source: &args::Source) -> Result<Source, Failure> {
+        let name = source.trace.file_name().map_or_else(|| "-".to_owned(), |name| name.to_string_lossy().into_owned());
+        if inputs::is_mlir(source) {
+            return Ok(Source::Stablehlo { name, program: inputs::read(&source.trace)? });
+        }
+        let program = Box::new(inputs::program(source)?);
+        Ok(Source::Trace { name, program, dims: inputs::dims(source) })
+    }
+
+    pub(crate) fn compile(&self, target: &Target, pool: &Pool) -> Result<Ahead, Failure> {
+        Ok(match self {
+            Source::Trace { program, dims, .. } => program.compile_ahead(dims, target, pool)?,
+            Source::Stablehlo { program, .. } => Ahead::of_stablehlo(program, target, pool)?,
+        })
+    }
+
+    pub(crate) fn check(&self, target: &Target, pool: &Pool) -> Result<Report, Failure> {
+        Ok(match self {
+            Source::Trace { name, program, dims } => program.check(name, dims, target, pool)?,
+            Source::Stablehlo { name, .. } => self.compile(target, pool)?.report(name),
+        })
+    }
+
+    pub(crate) fn report(&self, ahead: &Ahead) -> Result<Report, Failure> {
+        Ok(match self {
+            Source::Trace { name, program, dims } => program.report(name, dims, ahead)?,
+            Source::Stablehlo { name, .. } => ahead.report(name),
+        })
+    }
+}
+
+/// Workers that are this program itself.
+pub(crate) fn pool(args: &args::Ahead) -> Result<Pool, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::tool(format!("cannot find this program: {e}")))?;
+    let launcher = Launcher { program, arguments: vec!["worker".into()] };
+    let libtpu = aot::libtpu(args.libtpu.as_deref()).map_err(driver::Error::from)?;
+    Ok(Pool::new(launcher, libtpu, Duration::from_secs(args.timeout)))
+}
+
+/// What `work` gives for each target, in their order, `jobs` at a time. The first failure is the whole's.
+pub(crate) fn each<T: Send>(
+    targets: &[Target],
+    jobs: usize,
+    printer: &Printer,
+    work: impl Fn(&Target) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
+    let bars = MultiProgress::with_draw_target(match printer.shows_progress() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    });
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<T, Failure>>>> = Mutex::new(targets.iter().map(|_| None).collect());
+    let run = || {
+        while let Some((index, target)) = targets.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let bar = bars.add(spinner(target));
+            let result = work(target);
+            bar.finish_and_clear();
+            let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            results[index] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| (0..jobs.min(targets.len())).for_each(|_| drop(scope.spawn(run))));
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.into_iter().flatten().collect()
+}
+
+fn spinner(target: &Target) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(format!("compiling for {target}"));
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(TICK);
+    bar
+}

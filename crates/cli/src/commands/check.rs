@@ -1,0 +1,43 @@
+//! `tputc check`: whether a program would run on a TPU, and what it would cost.
+
+use crate::ahead;
+use crate::args::{Check, CheckFormat};
+use crate::output::{Failure, Outcome, Printer, write};
+use report::Report;
+use std::path::Path;
+
+pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
+    let source = ahead::Source::read(&args.source)?;
+    let pool = ahead::pool(&args.ahead)?;
+    let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, |target| source.check(target, &pool))?;
+    let text = match args.format {
+        CheckFormat::Text => reports.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+        CheckFormat::Json => json(&reports)?,
+        CheckFormat::Html => html(&reports)?,
+    };
+    write(args.output.as_deref(), text.as_bytes())?;
+    match reports.iter().all(|report| report.verdict.runs) {
+        true => Ok(()),
+        false => Err(Failure::Reported),
+    }
+}
+
+/// As JSON, or as a page if the file's name asks for one.
+pub(crate) fn as_file(reports: &[Report], path: &Path) -> Result<String, Failure> {
+    match path.extension().is_some_and(|extension| extension == "html") {
+        true => html(reports),
+        false => json(reports),
+    }
+}
+
+fn json(reports: &[Report]) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(reports).map_err(Failure::tool)?;
+    Ok(text + "\n")
+}
+
+fn html(reports: &[Report]) -> Result<String, Failure> {
+    match reports {
+        [only] => Ok(report::html(only)),
+        _ => Err(Failure::tool("a page shows one target; give --target once")),
+    }
+}

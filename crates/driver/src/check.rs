@@ -1,0 +1,253 @@
+//! Whether a program would run on a TPU, and what it would cost: the report.
+
+use crate::ahead::{Ahead, Slot};
+use crate::error::{Error, Result};
+use crate::findings;
+use crate::program::{DimValues, Program};
+use aot::{Machine, Pool};
+use ir::ErrorKind;
+use report::{Argument, Finding, Input, Memory, Report, Severity, Source, SourceText, Stats, Verdict};
+use runtime::MemoryAnalysis;
+use std::collections::BTreeMap;
+use target::{Generation, Target};
+
+/// Lines shown before and after one that a report names.
+const CONTEXT: u32 = 4;
+
+impl Program {
+    /// Compiles the program, called `name`, for these sizes and one device of `target`, and reports on it.
+    ///
+    /// # Errors
+    /// As [`Program::compile_ahead`]. What keeps the program from running on the target is in the report.
+    pub fn check(&self, name: &str, dims: &DimValues, target: &Target, pool: &Pool) -> Result<Report> {
+        let obstacles = findings::obstacles(self);
+        if !obstacles.is_empty() {
+            return Ok(self.obstructed(name, target, obstacles));
+        }
+        match self.compile_ahead(dims, target, pool) {
+            Ok(ahead) => self.report(name, dims, &ahead),
+            Err(Error::Program(error)) if error.kind() == ErrorKind::Unsupported => {
+                let finding = Finding {
+                    severity: Severity::Error,
+                    kind: "unlowered".to_owned(),
+                    message: error.message().to_owned(),
+                    help: error.help().map(str::to_owned),
+                    source: error.loc().map(|loc| findings::source(self, loc)).unwrap_or_default(),
+                };
+                Ok(self.obstructed(name, target, vec![finding]))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What became of the program on a target, as a report.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn report(&self, name: &str, dims: &DimValues, ahead: &Ahead) -> Result<Report> {
+        let imported = self.import(dims)?;
+        let consulted = imported.consulted.keys().map(|symbol| symbol.to_string()).collect();
+        let mut report = ahead.report(name);
+        report.program.num_ops = self.num_nodes();
+        report.findings.extend(findings::dtypes(self, &imported.graph));
+        report.findings.extend(findings::dynamic_shapes(self, &consulted));
+        report.findings.sort_by_key(|finding| finding.severity);
+        Ok(self.with_sources(report))
+    }
+
+    /// The report on a program that cannot be compiled as one.
+    fn obstructed(&self, name: &str, target: &Target, findings: Vec<Finding>) -> Report {
+        let count = findings.len();
+        let places = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
+        let verdict = Verdict {
+            runs: false,
+            summary: format!("does not run as one program: {places} cannot be compiled"),
+            advice: findings.first().and_then(|finding| finding.help.clone()).into_iter().collect(),
+        };
+        let report = Report {
+            schema: report::SCHEMA,
+            program: self.named(name, String::new()),
+            target: unseen(target),
+            verdict,
+            findings,
+            memory: None,
+            cost: None,
+            sources: vec![],
+        };
+        self.with_sources(report)
+    }
+
+    fn named(&self, name: &str, hash: String) -> report::Program {
+        report::Program { name: name.to_owned(), num_ops: self.num_nodes(), hash }
+    }
+
+    /// `report` with the source that it names, as far as this machine has it.
+    fn with_sources(&self, mut report: Report) -> Report {
+        let paths: BTreeMap<String, String> = self.source_files();
+        let named = report.named_lines();
+        let read = |(file, lines): (&&str, _)| {
+            let text = std::fs::read_to_string(paths.get(*file)?).ok()?;
+            Some(SourceText::around(file, &text, lines, CONTEXT))
+        };
+        let sources = named.iter().filter_map(read).collect();
+        report.sources = sources;
+        report
+    }
+}
+
+impl Ahead {
+    /// What is known of the compiled program, called `name`, without its trace.
+    pub fn report(&self, name: &str) -> Report {
+        let arguments: Vec<Argument> = self.interface.inputs.iter().map(argument).collect();
+        let stats = self.outcome.result.as_ref().ok().map(|compiled| stats(&compiled.memory));
+        let input = Input { arguments: &arguments, stats };
+        let memory = self.outcome.dump.as_ref().and_then(|dump| report::analyse(dump, &input));
+        let cost = None;
+        let target = seen(&self.target, &self.outcome.machine);
+        let num_ops = 0;
+        Report {
+            schema: report::SCHEMA,
+            program: report::Program { name: name.to_owned(), num_ops, hash: self.hash.clone() },
+            verdict: verdict(self, memory.as_ref()),
+            target,
+            findings: refusal(self),
+            memory,
+            cost,
+            sources: vec![],
+        }
+    }
+}
+
+/// A target as libtpu describes it.
+fn seen(target: &Target, machine: &Machine) -> report::Target {
+    report::Target {
+        device_kind: machine.device_kind.clone(),
+        num_devices: machine.num_devices,
+        compiler: machine.platform_version.clone(),
+        hbm_bytes: machine.hbm_bytes,
+        ..unseen(target)
+    }
+}
+
+/// A target that libtpu was not asked about.
+fn unseen(target: &Target) -> report::Target {
+    let chip = target.chip();
+    let devices = f64::from(chip.devices);
+    report::Target {
+        name: target.to_string(),
+        device_kind: String::new(),
+        num_devices: target.num_chips() as usize * chip.devices as usize,
+        devices_used: 1,
+        compiler: String::new(),
+        peak_flops: chip.bf16_flops / devices,
+        hbm_bandwidth: chip.hbm_bandwidth / devices,
+        hbm_bytes: chip.hbm_bytes / u64::from(chip.devices),
+        vmem_bytes: chip.vmem_bytes,
+    }
+}
+
+/// An argument as a report names it: a parameter belongs to the module that its qualified name begins with.
+fn argument(slot: &Slot) -> Argument {
+    let is_part = matches!(slot.kind, "parameter" | "buffer");
+    let module = slot.name.rsplit_once('.').filter(|_| is_part).map_or("", |(module, _)| module);
+    Argument { name: slot.name.clone(), source: Source { module: module.to_owned(), ..Source::default() } }
+}
+
+fn stats(memory: &MemoryAnalysis) -> Stats {
+    let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
+    Stats {
+        arguments: bytes(memory.arguments),
+        outputs: bytes(memory.outputs),
+        aliased: bytes(memory.aliased),
+        temporaries: bytes(memory.temporaries),
+        code: bytes(memory.generated_code),
+    }
+}
+
+/// The compiler's refusal, as a finding.
+fn refusal(ahead: &Ahead) -> Vec<Finding> {
+    let Err(message) = &ahead.outcome.result else { return vec![] };
+    let kind = if is_out_of_memory(message) { "memory" } else { "compiler" };
+    vec![Finding {
+        severity: Severity::Error,
+        kind: kind.to_owned(),
+        message: message.trim().to_owned(),
+        help: None,
+        source: Source::default(),
+    }]
+}
+
+fn is_out_of_memory(message: &str) -> bool {
+    message.contains("Ran out of memory") || message.contains("resource exhausted")
+}
+
+fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
+    let (target, limit) = (&ahead.target, ahead.outcome.machine.hbm_bytes);
+    let used = memory.map(|memory| format!("{} of {} HBM", gib(memory.peak), gib(limit)));
+    match (&ahead.outcome.result, memory) {
+        (Ok(_), _) => Verdict {
+            runs: true,
+            summary: match used {
+                Some(used) => format!("runs on {target}, using {used} on a device"),
+                None => format!("runs on {target}"),
+            },
+            advice: vec![],
+        },
+        (Err(message), memory) if is_out_of_memory(message) => Verdict {
+            runs: false,
+            summary: match &used {
+                Some(used) => format!("does not fit on {target}: it needs {used} on a device"),
+                None => format!("does not fit on {target}"),
+            },
+            advice: memory.map(|memory| ways_to_fit(ahead, memory)).unwrap_or_default(),
+        },
+        (Err(_), _) => {
+            Verdict { runs: false, summary: format!("libtpu refuses to compile it for {target}"), advice: vec![] }
+        }
+    }
+}
+
+/// What would make a program fit, the least change first.
+fn ways_to_fit(ahead: &Ahead, memory: &Memory) -> Vec<String> {
+    let limit = ahead.outcome.machine.hbm_bytes;
+    let mut ways = vec![];
+    let kept = memory.arguments + memory.outputs.saturating_sub(memory.aliased);
+    if kept < limit && memory.peak > kept {
+        let share = (limit - kept) as f64 / (memory.peak - kept) as f64;
+        ways.push(format!(
+            "temporaries hold {}: a batch of {:.0}% of this one would fit, if they grow with it",
+            gib(memory.peak - kept),
+            share * 100.0
+        ));
+    }
+    if memory.aliased == 0 && memory.outputs > 0 {
+        ways.push(format!(
+            "nothing is donated: updating parameters in place would save up to {}",
+            gib(memory.outputs.min(memory.arguments))
+        ));
+    }
+    let hbm = |generation: &Generation| generation.chip().hbm_bytes / u64::from(generation.chip().devices);
+    let roomy = |generation: &&Generation| hbm(generation) > memory.peak;
+    if let Some(generation) = Generation::ALL.iter().filter(|it| **it != ahead.target.generation).find(roomy) {
+        ways.push(format!(
+            "one {generation} device has {}: it would fit there",
+            gib(hbm(generation))
+        ));
+    }
+    let devices = memory.peak.div_ceil(limit.max(1)).next_power_of_two();
+    ways.push(format!(
+        "sharded evenly over {devices} devices of {}, with nothing kept whole, each would hold {}",
+        ahead.target.generation,
+        gib(memory.peak / devices)
+    ));
+    ways
+}
+
+fn gib(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        b if b >= 1e9 => format!("{:.1} GiB", b / f64::from(1 << 30)),
+        b => format!("{:.1} MiB", b / f64::from(1 << 20)),
+    }
+}
+
