@@ -1,8 +1,79 @@
 //! What a compiled TPU program costs, and which lines of Python pay for it.
 //!
 //! The compiler's own result is read: its optimized, scheduled HLO with padded layouts, and where it put each value.
-//! Nothing here loads a compiler.
+//! Nothing here loads a compiler, and nothing relies on ids to lead somewhere or on sizes to make sense: what is read
+//! was written by a foreign library.
+//!
+//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program.
 
+#[allow(dead_code)]
+mod index;
+mod memory;
 mod model;
+#[allow(dead_code)]
+mod shape;
+mod source;
+#[cfg(test)]
+mod testing;
+mod timeline;
 
+pub use memory::compiler_peak;
 pub use model::*;
+
+use hlo::proto::HloProto;
+
+/// What the program's dump does not say.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The program's arguments, in the order of its entry's parameters.
+    pub arguments: &'a [Argument],
+    /// The compiler's own statistics; `None` where it refused the program.
+    pub stats: Option<Stats>,
+}
+
+/// An argument of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// As the user knows it, such as `model.layers.0.mlp.up_proj.weight`.
+    pub name: String,
+    /// The module whose parameter it is, or where it comes from; empty if nothing is known.
+    pub source: Source,
+}
+
+/// A compiler's statistics of one program, in bytes of one device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// All arguments.
+    pub arguments: u64,
+    /// All results, those that reuse arguments included.
+    pub outputs: u64,
+    /// Results that reuse arguments.
+    pub aliased: u64,
+    /// The heap.
+    pub temporaries: u64,
+    /// Machine code and constants.
+    pub code: u64,
+}
+
+/// Who holds a program's memory; `None` if the dump does not say where values lie.
+pub fn analyse(dump: &HloProto, input: &Input<'_>) -> Option<Memory> {
+    let empty = hlo::proto::HloModuleProto::default();
+    let index = index::Index::new(dump.hlo_module.as_ref().unwrap_or(&empty));
+    let sources = source::Sources::new(&index);
+    memory::memory(dump, &index, &sources, input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An input that knows nothing.
+    pub(crate) fn input() -> Input<'static> {
+        Input { arguments: &[], stats: None }
+    }
+
+    /// The memory of a program whose dump has it.
+    pub(crate) fn analyse_memory(dump: &HloProto, input: &Input<'_>) -> Memory {
+        analyse(dump, input).expect("a dump with its buffers")
+    }
+}

@@ -123,14 +123,18 @@ pub struct Memory {
     pub aliased: u64,
     /// The heap of values that live only while the program runs.
     pub temporaries: u64,
-    /// Machine code.
+    /// Machine code and constants, which lie in HBM beside the peak.
     pub code: u64,
     /// Who holds the peak, most first.
     pub holders: Vec<Holder>,
     /// Fragmentation of the heap, and what belongs to no value.
     pub unattributed: u64,
-    /// HBM in use after each step of the schedule: at every step that changes it.
+    /// HBM in use during each step of the schedule, at every step that changes it. Results count from the step that
+    /// first writes them, though their memory is set aside before.
     pub timeline: Vec<Moment>,
+    /// The step at which temporaries take most: the moment that [`Memory::holders`] are of.
+    #[serde(default)]
+    pub peak_step: usize,
     /// Vector memory in use at its own worst moment.
     pub vmem_peak: u64,
 }
@@ -142,7 +146,7 @@ pub struct Holder {
     pub bytes: u64,
     /// Bytes that the values would take without padding.
     pub unpadded: u64,
-    /// `argument`, `output`, `temporary` or `constant`.
+    /// `argument`, `output` or `temporary`.
     pub kind: String,
     /// The argument's name, or the HLO values, largest first.
     pub values: Vec<String>,
@@ -150,7 +154,7 @@ pub struct Holder {
     pub source: Source,
 }
 
-/// A step of the schedule and what is in use after it.
+/// A step of the schedule and what is in use while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// The HLO instruction's position in the schedule.

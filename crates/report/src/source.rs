@@ -1,0 +1,175 @@
+//! Which line of Python each HLO instruction comes from.
+//!
+//! An instruction that carries metadata speaks for itself, and a fusion without any for its root, else for the last of
+//! its instructions that has some. What the compiler made on its own account (copies, prefetches, index arithmetic) has
+//! none: it takes, in this order,
+//!
+//! 1. that of its operand, if it only moves or renames that operand's value;
+//! 2. that of the first instruction in the schedule which uses it, so that a prefetched weight belongs to the line
+//!    that multiplies by it;
+//! 3. that of its first operand which has one;
+//! 4. that of the instruction which calls its computation.
+
+use std::collections::HashMap;
+
+use hlo::proto::{HloInstructionProto, OpMetadata, StackFrameIndexProto};
+
+use crate::Source;
+use crate::index::Index;
+
+/// The sources of a module's instructions.
+pub(crate) struct Sources {
+    table: Vec<Source>,
+    of: Vec<Vec<u32>>,
+}
+
+/// The entry of [`Sources::table`] that says nothing.
+const UNKNOWN: u32 = 0;
+
+impl Sources {
+    /// Reads them all, in time linear in the module.
+    pub(crate) fn new(index: &Index<'_>) -> Sources {
+        let mut sources = own(index);
+        sources.fusions_take_from_within(index);
+        for computation in 0..index.computations.len() {
+            sources.moves_take_from_operand(index, computation);
+            sources.values_take_from_first_user(index, computation);
+            sources.rest_takes_from_operands(index, computation);
+        }
+        sources.bodies_take_from_caller(index);
+        sources
+    }
+
+    /// Where an instruction comes from; empty if nobody knows.
+    pub(crate) fn of(&self, index: &Index<'_>, instruction: i64) -> &Source {
+        &self.table[self.number(index, instruction) as usize]
+    }
+
+    fn number(&self, index: &Index<'_>, instruction: i64) -> u32 {
+        index.place(instruction).map_or(UNKNOWN, |place| self.of[place.computation][place.step])
+    }
+
+    fn fusions_take_from_within(&mut self, index: &Index<'_>) {
+        for (computation, found) in index.computations.iter().enumerate() {
+            for (step, instruction) in found.instructions.iter().enumerate() {
+                if self.of[computation][step] == UNKNOWN {
+                    let within = index.called(instruction).map(|called| self.speaker(index, called));
+                    self.of[computation][step] = within.into_iter().find(|&it| it != UNKNOWN).unwrap_or(UNKNOWN);
+                }
+            }
+        }
+    }
+
+    /// The source of a computation's root, else of its last instruction that has one.
+    fn speaker(&self, index: &Index<'_>, computation: usize) -> u32 {
+        match index.root(computation).map(|root| self.number(index, root.id)) {
+            Some(root) if root != UNKNOWN => root,
+            _ => self.of[computation].iter().rev().find(|&&it| it != UNKNOWN).copied().unwrap_or(UNKNOWN),
+        }
+    }
+
+    fn moves_take_from_operand(&mut self, index: &Index<'_>, computation: usize) {
+        for (step, instruction) in index.computations[computation].instructions.iter().enumerate() {
+            if self.of[computation][step] == UNKNOWN && only_moves(instruction) {
+                let operand = instruction.operand_ids.first().map(|&id| self.number(index, id));
+                self.of[computation][step] = operand.unwrap_or(UNKNOWN);
+            }
+        }
+    }
+
+    /// Backwards, so that a chain of instructions without source takes one from its far end, and the first user wins.
+    fn values_take_from_first_user(&mut self, index: &Index<'_>, computation: usize) {
+        let mut offered: HashMap<i64, u32> = HashMap::new();
+        for (step, instruction) in index.computations[computation].instructions.iter().enumerate().rev() {
+            let source = &mut self.of[computation][step];
+            if *source == UNKNOWN {
+                *source = offered.get(&instruction.id).copied().unwrap_or(UNKNOWN);
+            }
+            if *source != UNKNOWN {
+                offered.extend(instruction.operand_ids.iter().map(|&operand| (operand, *source)));
+            }
+        }
+    }
+
+    fn rest_takes_from_operands(&mut self, index: &Index<'_>, computation: usize) {
+        for (step, instruction) in index.computations[computation].instructions.iter().enumerate() {
+            if self.of[computation][step] == UNKNOWN {
+                let mut operands = instruction.operand_ids.iter().map(|&id| self.number(index, id));
+                self.of[computation][step] = operands.find(|&it| it != UNKNOWN).unwrap_or(UNKNOWN);
+            }
+        }
+    }
+
+    /// Callers come after what they call, so that going backwards meets them first.
+    fn bodies_take_from_caller(&mut self, index: &Index<'_>) {
+        let callers = index.callers();
+        for computation in (0..index.computations.len()).rev() {
+            let Some(caller) = callers[computation] else { continue };
+            let source = self.of[caller.computation][caller.step];
+            self.of[computation].iter_mut().filter(|it| **it == UNKNOWN).for_each(|it| *it = source);
+        }
+    }
+}
+
+/// Whether an instruction's result is its first operand's value, elsewhere or under another shape.
+fn only_moves(instruction: &HloInstructionProto) -> bool {
+    const MOVES: [&str; 11] = [
+        "bitcast",
+        "convert",
+        "copy",
+        "copy-done",
+        "copy-start",
+        "async-start",
+        "async-update",
+        "async-done",
+        "get-tuple-element",
+        "reshape",
+        "transpose",
+    ];
+    MOVES.contains(&instruction.opcode.as_str())
+}
+
+/// What the metadata says, and nothing else.
+fn own(index: &Index<'_>) -> Sources {
+    let mut table = vec![Source::default()];
+    let mut numbers: HashMap<Source, u32> = HashMap::from([(Source::default(), UNKNOWN)]);
+    let frames = index.module.stack_frame_index.as_ref();
+    let mut number = |instruction: &HloInstructionProto| {
+        let Some(metadata) = &instruction.metadata else { return UNKNOWN };
+        let source = read(metadata, frames);
+        *numbers.entry(source).or_insert_with_key(|source| {
+            table.push(source.clone());
+            u32::try_from(table.len() - 1).unwrap_or(UNKNOWN)
+        })
+    };
+    let computations = index.computations.iter();
+    let of = computations.map(|it| it.instructions.iter().map(|it| number(it)).collect()).collect();
+    Sources { table, of }
+}
+
+/// `module.path/aten.op.overload`, and the file and line or the innermost stack frame.
+fn read(metadata: &OpMetadata, frames: Option<&StackFrameIndexProto>) -> Source {
+    let (module, op) = metadata.op_name.rsplit_once('/').unwrap_or(("", &metadata.op_name));
+    let (file, line) = if metadata.source_file.is_empty() {
+        frames.and_then(|frames| frame(frames, metadata.stack_frame_id)).unwrap_or(("", 0))
+    } else {
+        (metadata.source_file.as_str(), metadata.source_line)
+    };
+    Source {
+        file: file.to_owned(),
+        line: u32::try_from(line).unwrap_or(0),
+        module: module.to_owned(),
+        op: op.to_owned(),
+    }
+}
+
+fn frame(frames: &StackFrameIndexProto, id: i32) -> Option<(&str, i32)> {
+    let frame = frames.stack_frames.get(one_based(id)?)?;
+    let location = frames.file_locations.get(one_based(frame.file_location_id)?)?;
+    Some((frames.file_names.get(one_based(location.file_name_id)?)?, location.line))
+}
+
+/// The index behind a reference that counts from one; zero means none.
+fn one_based(reference: i32) -> Option<usize> {
+    usize::try_from(reference).ok()?.checked_sub(1)
+}
