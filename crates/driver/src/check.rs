@@ -229,10 +229,7 @@ fn ways_to_fit(ahead: &Ahead, memory: &Memory) -> Vec<String> {
     let hbm = |generation: &Generation| generation.chip().hbm_bytes / u64::from(generation.chip().devices);
     let roomy = |generation: &&Generation| hbm(generation) > memory.peak;
     if let Some(generation) = Generation::ALL.iter().filter(|it| **it != ahead.target.generation).find(roomy) {
-        ways.push(format!(
-            "one {generation} device has {}: it would fit there",
-            gib(hbm(generation))
-        ));
+        ways.push(format!("one {generation} device has {}: it would fit there", gib(hbm(generation))));
     }
     let devices = memory.peak.div_ceil(limit.max(1)).next_power_of_two();
     ways.push(format!(
@@ -250,4 +247,3 @@ fn gib(bytes: u64) -> String {
         b => format!("{:.1} MiB", b / f64::from(1 << 20)),
     }
 }
-

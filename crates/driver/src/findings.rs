@@ -1,6 +1,6 @@
 //! What can be told of a program from its trace alone: what will not run on a TPU, run badly, or be compiled again.
 
-use crate::program::{DimValues, Program};
+use crate::program::Program;
 use ir::symbol::Expr;
 use ir::trace::schema::{Argument as TraceArgument, SymInt};
 use ir::{DType, Graph, Loc, Op};
