@@ -6,6 +6,7 @@
 //!
 //! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program.
 
+mod html;
 #[allow(dead_code)]
 mod index;
 mod memory;
@@ -13,11 +14,12 @@ mod model;
 #[allow(dead_code)]
 mod shape;
 mod source;
+mod sources;
 #[cfg(test)]
 mod testing;
 mod timeline;
 
-pub use memory::compiler_peak;
+pub use html::html;
 pub use model::*;
 
 use hlo::proto::HloProto;

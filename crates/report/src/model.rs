@@ -23,6 +23,9 @@ pub struct Report {
     pub memory: Option<Memory>,
     /// What takes the time; likewise.
     pub cost: Option<Cost>,
+    /// The source around the lines that the rest names, where it was at hand: see [`Report::named_lines`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceText>,
 }
 
 /// A traced program.
@@ -108,6 +111,15 @@ pub struct Source {
     pub module: String,
     /// The aten op, such as `aten.mm.default`.
     pub op: String,
+}
+
+/// Lines of one source file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceText {
+    /// The file, as in [`Source`].
+    pub file: String,
+    /// Numbers, from 1, and text, in the file's order; where numbers are left out, so are lines.
+    pub lines: Vec<(u32, String)>,
 }
 
 /// Memory of one device.
