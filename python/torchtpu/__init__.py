@@ -15,6 +15,7 @@ from torchtpu._native import __version__
 
 if TYPE_CHECKING:
     from torchtpu._capture import Trace, capture, lower
+    from torchtpu._check import Report, check
     from torchtpu._plugins import set_plugin
     from torchtpu._stats import stats
     from torchtpu.device import eager_mode
@@ -27,6 +28,7 @@ __all__ = [
     "UnsupportedOp",
     "__version__",
     "capture",
+    "check",
     "eager_mode",
     "lower",
     "set_plugin",
@@ -34,8 +36,10 @@ __all__ = [
 ]
 
 _LATER = {
+    "Report": "torchtpu._check",
     "Trace": "torchtpu._capture",
     "capture": "torchtpu._capture",
+    "check": "torchtpu._check",
     "eager_mode": "torchtpu.device",
     "lower": "torchtpu._capture",
     "set_plugin": "torchtpu._plugins",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,14 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     """
     forward: list[Trace] = []
     backward: list[Trace] = []
+    names: list[str] = []
 
     def record(into: list[Trace], gm: fx.GraphModule, _inputs: Sequence[Any]) -> Any:
         graph = fx.Graph()
         graph.output(graph.graph_copy(gm.graph, {}))
         traced = fx.GraphModule(gm, graph)  # the other one is run, by PyTorch
+        if into is forward:
+            _rename_inputs(traced, names)
         decompose(traced, decompositions())
         hoist(traced)
         draw_again(traced)
@@ -92,6 +96,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
 
     def backend(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         keep_dropout(gm)
+        names[:] = _input_names(gm)
         return aot(gm, inputs)
 
     torch._dynamo.reset()
@@ -102,6 +107,36 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         _trace_backward(result)
     forward[0].backward = backward[0] if backward else None
     return forward[0]
+
+
+def _input_names(gm: fx.GraphModule) -> list[str]:
+    """What a user calls the inputs of Dynamo's graph: ``layers.0.weight`` for a parameter, ``x`` for an argument."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    sources = [getattr(node, "_dynamo_source", None) for node in placeholders]
+    return [
+        _readable(source.name) if source is not None else node.name
+        for node, source in zip(placeholders, sources, strict=True)
+    ]
+
+
+def _readable(source: str) -> str:
+    """``L['self']._modules['layers']._modules['0']._parameters['weight']`` as ``layers.0.weight``."""
+    path = re.sub(r"^[LG](?=\[)", "", source)
+    path = re.sub(r"\._(?:modules|parameters|buffers)(?=\[)", "", path)
+    path = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).lstrip(".")
+    # The captured module, as `capture` and as a method call it.
+    return re.sub(r"^(?:fn|self)\.", "", path)
+
+
+def _rename_inputs(gm: fx.GraphModule, names: list[str]) -> None:
+    """Calls the inputs of a forward graph what the user calls them. AOTAutograd keeps their order, and may leave out some;
+    then nothing says which."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    taken = {node.name for node in gm.graph.nodes}
+    if len(placeholders) != len(names) or len(set(names)) != len(names) or taken & set(names):
+        return
+    for node, name in zip(placeholders, names, strict=True):
+        node.name = name
 
 
 def _trace_backward(result: Any) -> None:

@@ -39,7 +39,7 @@ def current(plugin: str | None = None) -> str:
 def find(plugin: str) -> str:
     """The path of a plugin's library."""
     if plugin == "tpu":
-        return _libtpu()
+        return libtpu()
     if plugin == "cpu":
         return _xla_cpu()
     if not Path(plugin).is_file():
@@ -47,7 +47,8 @@ def find(plugin: str) -> str:
     return str(Path(plugin).resolve())
 
 
-def _libtpu() -> str:
+def libtpu() -> str:
+    """The path of the installed libtpu."""
     spec = importlib.util.find_spec("libtpu")
     for folder in spec.submodule_search_locations or [] if spec else []:
         if (library := Path(folder, "libtpu.so")).is_file():

@@ -33,7 +33,7 @@ pub enum Error {
         words: String,
     },
     /// The worker took too long and was killed.
-    #[error("libtpu took longer than {} s {task} and was stopped; allow it more with --timeout", limit.as_secs())]
+    #[error("libtpu took longer than {} s {task} and was stopped; give it more time (--timeout, or timeout= in Python)", limit.as_secs())]
     TimedOut {
         /// What it was doing: `compiling for v5e:2x2`.
         task: String,

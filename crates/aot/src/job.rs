@@ -59,6 +59,9 @@ pub struct Compiled {
     pub estimates: BTreeMap<String, f64>,
 }
 
+/// Where the compiler dumps its result, in the job's folder.
+const DUMP: &str = "dump";
+
 /// A job as it goes over the pipe; programs and executables lie in its folder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
@@ -123,15 +126,15 @@ impl Request {
         self.folder.join("executable")
     }
     pub(crate) fn dump(&self) -> PathBuf {
-        self.folder.join("dump")
+        self.folder.join(DUMP)
     }
 
-    /// How the program is compiled, on a machine with these devices, and that the compiler dumps its result.
+    /// How the program is compiled, on a machine with these devices, and that the compiler dumps its result. The folder is
+    /// relative to the job's, since the executable holds its name: the same program, the same bytes.
     pub(crate) fn options(&self, machine: &Machine) -> CompileOptions {
         let flags: Vec<(&str, bool)> = self.flags.iter().map(|(name, on)| (name.as_str(), *on)).collect();
         let mut options = compile_options(machine, self.num_partitions, &flags);
-        let dump = FlagValue::String(self.dump().display().to_string());
-        options.flags.insert("xla_dump_to".to_owned(), dump);
+        options.flags.insert("xla_dump_to".to_owned(), FlagValue::String(DUMP.to_owned()));
         options.flags.insert("xla_dump_hlo_as_proto".to_owned(), FlagValue::Bool(true));
         options.flags.insert("xla_dump_hlo_as_text".to_owned(), FlagValue::Bool(false));
         options

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How to start a worker: a program and its arguments, to which libtpu's path is added.
+/// How to start a worker: a program and its arguments, to which libtpu's path is added, and a folder.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The program.
@@ -34,7 +34,10 @@ pub struct Pool {
 /// When there is none, with where it was looked for.
 pub fn libtpu(spec: Option<&Path>) -> Result<PathBuf> {
     let named = spec.map(|path| path.display().to_string());
-    runtime::find_plugin(Some(named.as_deref().unwrap_or("tpu"))).map_err(|error| Error::Libtpu(error.to_string()))
+    let found = runtime::find_plugin(Some(named.as_deref().unwrap_or("tpu")));
+    let found = found.map_err(|error| Error::Libtpu(error.to_string()))?;
+    // Workers have folders of their own.
+    found.canonicalize().map_err(Error::io(&found))
 }
 
 impl Pool {
@@ -48,18 +51,18 @@ impl Pool {
     /// # Errors
     /// When libtpu cannot be used, knows no such slice, crashed or took too long.
     pub fn compile(&self, job: &Job<'_>) -> Result<Outcome> {
-        let temporary = std::env::temp_dir();
-        let folder = tempfile::Builder::new().prefix("torchtpu-").tempdir().map_err(Error::io(temporary))?;
-        let request = Request::of(job, folder.path().to_owned());
-        std::fs::write(request.program(), job.program).map_err(Error::io(request.program()))?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
             Some(process) => process,
-            None => Process::start(self.command())?,
+            None => Process::start(self.command(), self.limit)?,
         };
+        let folder = tempfile::tempdir_in(process.folder()).map_err(Error::io(process.folder()))?;
+        let request = Request::of(job, folder.path().to_owned());
+        std::fs::write(request.program(), job.program).map_err(Error::io(request.program()))?;
         let reply = process.ask(&request, self.limit)?;
+        let outcome = outcome(reply, &request);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
-        outcome(reply, &request)
+        outcome
     }
 
     fn command(&self) -> Command {

@@ -2,21 +2,21 @@
 
 use crate::error::{Error, Result};
 use crate::job::{Reply, Request};
-use crate::worker::MARK;
+use crate::worker::{FOLDER_PREFIX, MARK};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// How much of what a worker says on standard error is kept, in bytes.
 const LAST_WORDS: usize = 16 << 10;
 /// How many lines of it are shown.
 const LAST_LINES: usize = 12;
-/// How long a worker may take to load libtpu, which takes a second on an idle machine.
-const LOADING: Duration = Duration::from_secs(120);
 
 /// What libtpu needs in its environment before it is loaded: not to ask a metadata server for hardware, which takes
 /// minutes where there is none; not to complain that there is none; and not to claim the machine for itself.
@@ -34,13 +34,19 @@ pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     replies: mpsc::Receiver<String>,
+    /// Its jobs' files, and what libtpu itself leaves: it logs its crashes.
+    folder: TempDir,
     words: Option<JoinHandle<String>>,
 }
 
 impl Process {
-    /// Starts a worker and waits until it has loaded libtpu.
-    pub(crate) fn start(mut command: Command) -> Result<Process> {
+    /// Starts a worker and waits until it has loaded libtpu, no longer than `limit`.
+    pub(crate) fn start(mut command: Command, limit: Duration) -> Result<Process> {
         let program = command.get_program().to_owned();
+        let folder = tempfile::Builder::new().prefix(FOLDER_PREFIX).tempdir();
+        let folder = folder.map_err(Error::io(std::env::temp_dir()))?;
+        // In a group of its own, an interrupt from the terminal leaves it alive to clear up after its parent.
+        command.arg(folder.path()).env("TMPDIR", folder.path()).process_group(0);
         command.envs(ENVIRONMENT).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::io(&program))?;
         let (sender, replies) = mpsc::channel();
@@ -48,12 +54,17 @@ impl Process {
             std::thread::spawn(move || forward_replies(out, &sender));
         }
         let words = child.stderr.take().map(|err| std::thread::spawn(move || keep_last(err)));
-        let mut process = Process { input: child.stdin.take(), child, replies, words };
-        match process.wait("loading it", LOADING)? {
+        let mut process = Process { input: child.stdin.take(), child, replies, folder, words };
+        match process.wait("loading it", limit)? {
             Reply::Ready => Ok(process),
             Reply::Unusable(message) => Err(Error::Libtpu(message)),
             other => Err(Error::Protocol(format!("it started with {other:?}"))),
         }
+    }
+
+    /// Where its jobs' files go.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Asks for one thing and waits for the answer, no longer than `limit`. After an error the process is of no more use.

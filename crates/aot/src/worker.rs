@@ -4,19 +4,22 @@ use crate::job::{Machine, Reply, Request};
 use runtime::{Plugin, Topology, Value};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 /// What replies start with: libtpu may write to standard output as well.
 pub(crate) const MARK: &str = "torchtpu-worker ";
 
+/// What the names of folders of ours begin with. A worker removes no other.
+pub(crate) const FOLDER_PREFIX: &str = "torchtpu-";
+
 /// Serves requests from standard input until it closes, with the libtpu at `path`. Never returns while a parent lives; when
-/// it is gone, the process ends at once, whatever it is doing.
+/// it is gone, the process ends at once, whatever it is doing, and takes `folder` with it, where all files of its jobs are.
 ///
 /// # Errors
 /// When standard output closes, which is to say that nobody listens.
-pub fn serve(path: &Path) -> io::Result<()> {
-    let requests = watch_input();
+pub fn serve(path: &Path, folder: &Path) -> io::Result<()> {
+    let requests = watch_input(folder.to_owned());
     let plugin = match Plugin::load(path) {
         Ok(plugin) => plugin,
         Err(error) => return reply(&Reply::Unusable(error.to_string())),
@@ -34,13 +37,17 @@ pub fn serve(path: &Path) -> io::Result<()> {
 
 /// Lines of standard input. When it closes, the process is killed: libtpu's threads and exit handlers would keep an
 /// orderly exit waiting, and a compile cannot be interrupted.
-fn watch_input() -> mpsc::Receiver<String> {
+fn watch_input(folder: PathBuf) -> mpsc::Receiver<String> {
     let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 break;
             }
+        }
+        if folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER_PREFIX)) {
+            // The parent, if it lives, does the same.
+            let _ = std::fs::remove_dir_all(&folder);
         }
         // Nothing is left to be done if this fails but to end in an orderly way.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
@@ -69,6 +76,9 @@ fn answer(plugin: Plugin, request: &Request) -> Reply {
         Ok(program) => program,
         Err(error) => return Reply::Io(format!("{}: {error}", request.program().display())),
     };
+    if let Err(error) = std::env::set_current_dir(&request.folder) {
+        return Reply::Io(format!("{}: {error}", request.folder.display()));
+    }
     let refused = |error: runtime::Error| Reply::Refused { machine: machine.clone(), message: error.to_string() };
     let compiled = match topology.compile(&program, &request.options(&machine)) {
         Ok(compiled) => compiled,

@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Worker {
         /// libtpu's library
         libtpu: PathBuf,
+        /// Where its files go; removed in the end
+        folder: PathBuf,
     },
 }
 

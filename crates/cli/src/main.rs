@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args, &printer),
         Command::Check(args) => commands::check::run(&args, &printer),
         Command::Compile(args) => commands::compile::run(&args, &printer),
-        Command::Worker { libtpu } => commands::worker::run(&libtpu),
+        Command::Worker { libtpu, folder } => commands::worker::run(&libtpu, &folder),
         Command::Ops(args) => commands::ops::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Completions { shell } => commands::generate::completions(shell),

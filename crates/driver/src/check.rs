@@ -26,10 +26,11 @@ impl Program {
         }
         match self.compile_ahead(dims, target, pool) {
             Ok(ahead) => self.report(name, dims, &ahead),
-            Err(Error::Program(error)) if error.kind() == ErrorKind::Unsupported => {
+            Err(Error::Program(error)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::DataDependent) => {
+                let is_data = error.kind() == ErrorKind::DataDependent;
                 let finding = Finding {
                     severity: Severity::Error,
-                    kind: "unlowered".to_owned(),
+                    kind: if is_data { "data-dependent-shape" } else { "unlowered" }.to_owned(),
                     message: error.message().to_owned(),
                     help: error.help().map(str::to_owned),
                     source: error.loc().map(|loc| findings::source(self, loc)).unwrap_or_default(),

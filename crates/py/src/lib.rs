@@ -1,5 +1,6 @@
 //! The Python face: converts and calls, nothing else. `python/torchtpu/_native.pyi` describes what is seen from there.
 
+mod ahead;
 mod device;
 mod dlpack;
 mod errors;
@@ -239,5 +240,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;
     m.add_function(wrap_pyfunction!(op_names, m)?)?;
+    ahead::add(m)?;
     device::add(m)
 }

@@ -11,7 +11,7 @@ pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
     let pool = ahead::pool(&args.ahead)?;
     let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, |target| source.check(target, &pool))?;
     let text = match args.format {
-        CheckFormat::Text => reports.iter().map(|r| format!("{:#?}", r.verdict)).collect::<Vec<_>>().join("\n"),
+        CheckFormat::Text => reports.iter().map(report::text).collect::<Vec<_>>().join("\n"),
         CheckFormat::Json => json(&reports)?,
         CheckFormat::Html => html(&reports)?,
     };

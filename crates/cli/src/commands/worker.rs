@@ -3,6 +3,6 @@
 use crate::output::{Failure, Outcome};
 use std::path::Path;
 
-pub(crate) fn run(libtpu: &Path) -> Outcome {
-    aot::serve(libtpu).map_err(Failure::output)
+pub(crate) fn run(libtpu: &Path, folder: &Path) -> Outcome {
+    aot::serve(libtpu, folder).map_err(Failure::output)
 }

@@ -60,9 +60,14 @@ fn module_path(stack: &str) -> &str {
     path.unwrap_or_default()
 }
 
-/// The path as `named_modules` gives it: `layers.0.mlp` for Dynamo's `L['self'].layers[0]._modules['mlp']`.
+/// What Dynamo calls the module that is compiled: as a method's `self`, as a function `fn`, and as a submodule.
+const OUTERMOST: [&str; 3] = ["L['self']", "L['fn']", "L__self__"];
+
+/// The path as `named_modules` gives it: `layers.0.mlp` for Dynamo's `L['self'].layers[0]._modules['mlp']`. A module that
+/// is a local or global variable keeps its name: `model.layers.0` for `G['model'].layers[0]`.
 fn module_name(path: &str) -> String {
-    let path = path.strip_prefix("L['self']").or_else(|| path.strip_prefix("L__self__")).unwrap_or(path);
+    let path = OUTERMOST.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path);
+    let path = path.strip_prefix(['L', 'G']).filter(|rest| rest.starts_with('[')).unwrap_or(path);
     let mut name = String::new();
     for part in path.split(['.', '[']) {
         let part = part.trim_end_matches(']').trim_matches(['\'', '"']);

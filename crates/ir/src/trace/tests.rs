@@ -36,6 +36,9 @@ fn modules_are_named_as_named_modules_does() {
         ("L['self'],L['self'],m.Net", ""),
         ("k,L['self'].layers[3].mlp,m.Mlp", "layers.3.mlp"),
         ("k,L['self']._modules['layers']._modules['3'],m.Layer", "layers.3"),
+        ("k,L['fn'].layers[3],m.Layer", "layers.3"),
+        ("k,G['model'].layers[3],m.Layer", "model.layers.3"),
+        ("k,L['net'],m.Layer", "net"),
         ("no commas", ""),
     ] {
         assert_eq!(&*loc("", stack).module, want, "{stack}");

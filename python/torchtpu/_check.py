@@ -1,0 +1,158 @@
+"""Tells whether a program would run on a TPU, and what it would cost, on a machine that has none."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from torchtpu import _native, _plugins
+from torchtpu._capture import Trace, capture
+from torchtpu.backend import precision
+
+# What a worker runs: only the compiled module, so that it starts in no time. Its arguments: that module, libtpu, a folder.
+_WORKER = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("_native", sys.argv[1])
+native = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(native)
+native.aot_worker(sys.argv[2], sys.argv[3])
+"""
+
+
+class Report:
+    """What became of a program on one target.
+
+    Printed, it is the report for a terminal. :attr:`data` is all of it, as in docs/report-schema.md: bytes, flops and
+    seconds are plain numbers in those units, for one device and one run.
+    """
+
+    def __init__(self, text: str, backward: Report | None = None) -> None:
+        self._json = text
+        self.data: dict[str, Any] = json.loads(text)
+        #: The report on the backward graph, if the program has one.
+        self.backward = backward
+
+    @property
+    def runs(self) -> bool:
+        """Whether the program, and its backward, compile as one and fit."""
+        return bool(self.data["verdict"]["runs"]) and (self.backward is None or self.backward.runs)
+
+    @property
+    def summary(self) -> str:
+        """The verdict in a sentence."""
+        return str(self.data["verdict"]["summary"])
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Unlowered ops, sizes that are data or change, types that a TPU has no units for: each with its source line."""
+        return list(self.data["findings"])
+
+    @property
+    def peak_hbm(self) -> int | None:
+        """Bytes of HBM in use at the worst moment; ``None`` if the compiler did not get that far."""
+        return self.data["memory"] and int(self.data["memory"]["peak"])
+
+    @property
+    def holders(self) -> list[dict[str, Any]]:
+        """Who holds the memory at the worst moment, most first."""
+        return list(self.data["memory"]["holders"]) if self.data["memory"] else []
+
+    @property
+    def flops(self) -> float | None:
+        """Multiplications and additions."""
+        return self.data["cost"] and float(self.data["cost"]["flops"])
+
+    @property
+    def hbm_bytes(self) -> float | None:
+        """Bytes to and from HBM."""
+        return self.data["cost"] and float(self.data["cost"]["hbm_bytes"])
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of our roofline: no measurement."""
+        return self.data["cost"] and float(self.data["cost"]["seconds"])
+
+    def text(self) -> str:
+        """The report for a terminal."""
+        text = _native.report_text(self._json)
+        return text if self.backward is None else f"{text}\nBackward:\n{self.backward.text()}"
+
+    def html(self) -> str:
+        """The report as a page that needs nothing else."""
+        return _native.report_html(self._json)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes ``path``: a page if it ends in ``.html``, JSON if in ``.json``, else text."""
+        path = Path(path)
+        form = {".html": self.html, ".json": lambda: self._json + "\n"}.get(path.suffix, self.text)
+        path.write_text(form())
+        if self.backward and path.suffix in (".html", ".json"):
+            self.backward.save(path.with_suffix(".backward" + path.suffix))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<torchtpu.Report: {self.summary}>"
+
+
+@overload
+def check(fn_or_trace: Any, *args: Any, target: str = ..., timeout: float = ..., **kwargs: Any) -> Report: ...
+
+
+@overload
+def check(
+    fn_or_trace: Any, *args: Any, target: Sequence[str], timeout: float = ..., **kwargs: Any
+) -> list[Report]: ...
+
+
+def check(
+    fn_or_trace: Any,
+    *args: Any,
+    target: str | Sequence[str] = "v5e:1x1",
+    timeout: float = 1800.0,
+    dims: Mapping[str, int] | None = None,
+    **kwargs: Any,
+) -> Report | list[Report]:
+    """Compiles a program for a TPU that is not there, and tells what became of it.
+
+    Args:
+        fn_or_trace: a function or module to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
+        target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each.
+        timeout: seconds that the compiler may take for a target.
+        dims: sizes of symbolic dimensions, by symbol.
+
+    Raises:
+        Error: there is no libtpu, or it crashed, or took too long.
+        ValueError: ``target`` is no TPU slice.
+    """
+    trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
+    name = "trace" if isinstance(fn_or_trace, Trace) else getattr(fn_or_trace, "__name__", type(fn_or_trace).__name__)
+    targets = [target] if isinstance(target, str) else list(target)
+    forward = _reports(trace, name, targets, timeout, dims or {})
+    if trace.backward is not None:
+        backward = _reports(trace.backward, f"{name}, backward", targets, timeout, dims or {})
+        for report, of_backward in zip(forward, backward, strict=True):
+            report.backward = of_backward
+    return forward[0] if isinstance(target, str) else forward
+
+
+def _reports(
+    trace: Trace, name: str, targets: list[str], timeout: float, dims: Mapping[str, int]
+) -> list[Report]:
+    worker = [sys.executable, "-I", "-c", _WORKER, str(_native.__file__)]
+    reports = _native.check_program(
+        trace.to_bytes(),
+        name=name,
+        targets=targets,
+        dims=dict(dims),
+        precision=precision(),
+        worker=worker,
+        libtpu=_plugins.libtpu(),
+        timeout=timeout,
+    )
+    return [Report(report) for report in reports]
