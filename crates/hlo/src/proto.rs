@@ -305,6 +305,10 @@ pub struct HloInstructionProto {
     pub replica_groups: Vec<ReplicaGroup>,
     #[prost(int64, tag = "50")]
     pub feature_group_count: i64,
+    #[prost(message, optional, tag = "51")]
+    pub precision_config: Option<PrecisionConfig>,
+    #[prost(message, repeated, tag = "52")]
+    pub source_target_pairs: Vec<SourceTarget>,
     #[prost(int64, tag = "58")]
     pub batch_group_count: i64,
     #[prost(bool, tag = "60")]
@@ -313,6 +317,39 @@ pub struct HloInstructionProto {
     pub comparison_direction: String,
     #[prost(message, optional, tag = "68")]
     pub frontend_attributes: Option<FrontendAttributes>,
+    #[prost(message, optional, tag = "87")]
+    pub collective_device_list: Option<CollectiveDeviceListProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PrecisionConfig {
+    /// 0 is the default, 1 high, 2 highest.
+    #[prost(int32, repeated, tag = "1")]
+    pub operand_precision: Vec<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SourceTarget {
+    #[prost(int64, tag = "1")]
+    pub source: i64,
+    #[prost(int64, tag = "2")]
+    pub target: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CollectiveDeviceListProto {
+    #[prost(message, repeated, tag = "1")]
+    pub replica_groups: Vec<ReplicaGroup>,
+    #[prost(message, optional, tag = "2")]
+    pub iota_replica_group_list: Option<IotaReplicaGroupListProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct IotaReplicaGroupListProto {
+    #[prost(int64, tag = "3")]
+    pub num_replica_groups: i64,
+    #[prost(int64, tag = "4")]
+    pub num_devices_per_group: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

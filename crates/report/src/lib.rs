@@ -6,12 +6,11 @@
 //!
 //! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program.
 
+mod cost;
 mod html;
-#[allow(dead_code)]
 mod index;
 mod memory;
 mod model;
-#[allow(dead_code)]
 mod shape;
 mod source;
 mod sources;
@@ -22,7 +21,8 @@ mod timeline;
 pub use html::html;
 pub use model::*;
 
-use hlo::proto::HloProto;
+use hlo::proto::{HloModuleProto, HloProto};
+use target::Chip;
 
 /// What the program's dump does not say.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,12 @@ pub struct Input<'a> {
     pub arguments: &'a [Argument],
     /// The compiler's own statistics; `None` where it refused the program.
     pub stats: Option<Stats>,
+    /// The module of the finished executable, which has the compiler's estimates of cycles: its dump lacks them.
+    pub optimized: Option<&'a HloModuleProto>,
+    /// What the program runs on.
+    pub chip: &'static Chip,
+    /// On how many devices: those that a collective without groups spans.
+    pub devices: u32,
 }
 
 /// An argument of the program.
@@ -57,12 +63,12 @@ pub struct Stats {
     pub code: u64,
 }
 
-/// Who holds a program's memory; `None` if the dump does not say where values lie.
-pub fn analyse(dump: &HloProto, input: &Input<'_>) -> Option<Memory> {
-    let empty = hlo::proto::HloModuleProto::default();
+/// Who holds a program's memory, `None` if the dump does not say where values lie, and what the program costs.
+pub fn analyse(dump: &HloProto, input: &Input<'_>) -> (Option<Memory>, Cost) {
+    let empty = HloModuleProto::default();
     let index = index::Index::new(dump.hlo_module.as_ref().unwrap_or(&empty));
     let sources = source::Sources::new(&index);
-    memory::memory(dump, &index, &sources, input)
+    (memory::memory(dump, &index, &sources, input), cost::cost(&index, &sources, input))
 }
 
 #[cfg(test)]
@@ -71,11 +77,11 @@ mod tests {
 
     /// An input that knows nothing.
     pub(crate) fn input() -> Input<'static> {
-        Input { arguments: &[], stats: None }
+        Input { arguments: &[], stats: None, optimized: None, chip: target::Generation::V5e.chip(), devices: 1 }
     }
 
     /// The memory of a program whose dump has it.
     pub(crate) fn analyse_memory(dump: &HloProto, input: &Input<'_>) -> Memory {
-        analyse(dump, input).expect("a dump with its buffers")
+        analyse(dump, input).0.expect("a dump with its buffers")
     }
 }

@@ -440,7 +440,8 @@ mod tests {
 
     fn read(dump: &HloProto, stats: Option<Stats>) -> Memory {
         let arguments = [Argument { name: "x".to_owned(), source: Source::default() }];
-        let memory = crate::tests::analyse_memory(dump, &Input { arguments: &arguments, stats });
+        let memory =
+            crate::tests::analyse_memory(dump, &Input { arguments: &arguments, stats, ..crate::tests::input() });
         let held: u64 = memory.holders.iter().map(|it| it.bytes).sum();
         assert_eq!(held + memory.unattributed, memory.peak);
         memory

@@ -75,11 +75,15 @@ pub struct Chip {
     pub mesh_dimensions: usize,
     /// Devices that libtpu shows for one chip, each of which runs its own copy of a program.
     pub devices: u32,
+    /// Tensor cores, which the devices share out.
+    pub cores: u32,
+    /// Cycles of a core.
+    pub clock: f64,
     /// Multiplications and additions of bf16 matrix products.
     pub bf16_flops: f64,
-    /// Those of int8 matrix products; `None` where the matrix unit has no int8.
+    /// Those of int8 matrix products; `None` where they are no faster than bf16.
     pub int8_ops: Option<f64>,
-    /// Those of 8-bit floats; `None` where the matrix unit has none.
+    /// Those of 8-bit floats; `None` where they are no faster than bf16.
     pub fp8_flops: Option<f64>,
     /// High-bandwidth memory.
     pub hbm_bytes: u64,
@@ -89,18 +93,86 @@ pub struct Chip {
     pub vmem_bytes: u64,
     /// Rows and columns of a matrix unit.
     pub mxu_size: u32,
-    /// Bytes to and from its neighbours in the slice, all links together.
+    /// Arithmetic units behind each of the vector unit's 8 x 128 places.
+    pub vector_alus: u32,
+    /// Bytes that it can send to its neighbours in the slice, all links together.
     pub ici_bandwidth: f64,
     /// Where these figures come from.
     pub sources: &'static [&'static str],
 }
 
+/// Places of a vector unit: 8 sublanes of 128 lanes, in every generation.
+const VECTOR_PLACES: f64 = 8.0 * 128.0;
+
+impl Chip {
+    /// Multiplications and additions per second of one device's matrix products of bf16.
+    pub fn device_flops(&self) -> f64 {
+        self.bf16_flops / f64::from(self.devices)
+    }
+
+    /// Operations per second of one device's matrix products of 8-bit integers or, if `floats`, 8-bit floats.
+    pub fn device_8bit_ops(&self, floats: bool) -> f64 {
+        let rate = if floats { self.fp8_flops } else { self.int8_ops };
+        rate.unwrap_or(self.bf16_flops) / f64::from(self.devices)
+    }
+
+    /// A device's share of the chip's memory. libtpu keeps some of it for itself: ask it what a program may use.
+    pub fn device_hbm_bytes(&self) -> u64 {
+        self.hbm_bytes / u64::from(self.devices)
+    }
+
+    /// Bytes per second of one device to and from memory, when all of the chip's devices are at it.
+    pub fn device_hbm_bandwidth(&self) -> f64 {
+        self.hbm_bandwidth / f64::from(self.devices)
+    }
+
+    /// Bytes per second that one device can send, when all of the chip's devices do.
+    pub fn device_ici_bandwidth(&self) -> f64 {
+        self.ici_bandwidth / f64::from(self.devices)
+    }
+
+    /// Additions, comparisons and their like per second of one device's vector units, on 32-bit elements.
+    pub fn device_vector_ops(&self) -> f64 {
+        self.device_cores() * VECTOR_PLACES * f64::from(self.vector_alus) * self.clock
+    }
+
+    /// Exponentials and their like per second of one device: one for each place of a vector unit and cycle, which is an
+    /// assumption, since nobody has published it.
+    pub fn device_transcendentals(&self) -> f64 {
+        self.device_cores() * VECTOR_PLACES * self.clock
+    }
+
+    fn device_cores(&self) -> f64 {
+        f64::from(self.cores) / f64::from(self.devices)
+    }
+}
+
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
+
+const CLOUD_V2: &str = "https://cloud.google.com/tpu/docs/v2";
+const CLOUD_V3: &str = "https://cloud.google.com/tpu/docs/v3";
+const CLOUD_V4: &str = "https://cloud.google.com/tpu/docs/v4";
+const CLOUD_V5E: &str = "https://docs.cloud.google.com/tpu/docs/v5e";
+const CLOUD_V5P: &str = "https://docs.cloud.google.com/tpu/docs/v5p-training";
+const CLOUD_V6E: &str = "https://docs.cloud.google.com/tpu/docs/v6e.md.txt";
+const CLOUD_TPU7X: &str = "https://docs.cloud.google.com/tpu/docs/tpu7x";
+/// Vector memory per core, and 8-bit rates.
+const JAX_TPU_INFO: &str = "https://github.com/jax-ml/jax/blob/main/jax/_src/pallas/mosaic/tpu_info.py";
+/// The same as a page.
+const PALLAS: &str = "https://docs.jax.dev/en/latest/pallas/tpu/hardware.html";
+/// Links one way, clocks, the vector unit's places and their arithmetic units.
+const SCALING_BOOK: &str = "https://jax-ml.github.io/scaling-book/tpus";
+/// Jouppi et al., A domain-specific supercomputer for training deep neural networks, 2020: clocks, links.
+const SUPERCOMPUTER: &str = "https://doi.org/10.1145/3360307";
+/// Jouppi et al., TPU v4, 2023: clock.
+const V4_PAPER: &str = "https://arxiv.org/abs/2304.01433";
 
 static V2: Chip = Chip {
     mesh_dimensions: 2,
     devices: 2,
+    cores: 2,
+    clock: 0.7e9,
     bf16_flops: 46e12,
     int8_ops: None,
     fp8_flops: None,
@@ -108,12 +180,15 @@ static V2: Chip = Chip {
     hbm_bandwidth: 700e9,
     vmem_bytes: 16 * MIB,
     mxu_size: 128,
+    vector_alus: 2,
     ici_bandwidth: 248e9,
-    sources: &["https://cloud.google.com/tpu/docs/v2"],
+    sources: &[CLOUD_V2, JAX_TPU_INFO, SUPERCOMPUTER],
 };
 static V3: Chip = Chip {
     mesh_dimensions: 2,
     devices: 2,
+    cores: 2,
+    clock: 0.94e9,
     bf16_flops: 123e12,
     int8_ops: None,
     fp8_flops: None,
@@ -121,25 +196,31 @@ static V3: Chip = Chip {
     hbm_bandwidth: 900e9,
     vmem_bytes: 16 * MIB,
     mxu_size: 128,
+    vector_alus: 2,
     ici_bandwidth: 328e9,
-    sources: &["https://cloud.google.com/tpu/docs/v3"],
+    sources: &[CLOUD_V3, JAX_TPU_INFO, SUPERCOMPUTER],
 };
 static V4: Chip = Chip {
     mesh_dimensions: 3,
     devices: 2,
+    cores: 2,
+    clock: 1.05e9,
     bf16_flops: 275e12,
-    int8_ops: Some(275e12),
+    int8_ops: None,
     fp8_flops: None,
     hbm_bytes: 32 * GIB,
     hbm_bandwidth: 1.2e12,
     vmem_bytes: 16 * MIB,
     mxu_size: 128,
-    ici_bandwidth: 300e9,
-    sources: &["https://cloud.google.com/tpu/docs/v4"],
+    vector_alus: 2,
+    ici_bandwidth: 270e9,
+    sources: &[CLOUD_V4, JAX_TPU_INFO, SCALING_BOOK, V4_PAPER],
 };
 static V5E: Chip = Chip {
     mesh_dimensions: 2,
     devices: 1,
+    cores: 1,
+    clock: 1.5e9,
     bf16_flops: 197e12,
     int8_ops: Some(393e12),
     fp8_flops: None,
@@ -147,38 +228,47 @@ static V5E: Chip = Chip {
     hbm_bandwidth: 819e9,
     vmem_bytes: 128 * MIB,
     mxu_size: 128,
+    vector_alus: 4,
     ici_bandwidth: 200e9,
-    sources: &["https://cloud.google.com/tpu/docs/v5e"],
+    sources: &[CLOUD_V5E, JAX_TPU_INFO, SCALING_BOOK],
 };
 static V5P: Chip = Chip {
     mesh_dimensions: 3,
     devices: 1,
+    cores: 2,
+    clock: 1.75e9,
     bf16_flops: 459e12,
     int8_ops: Some(918e12),
     fp8_flops: None,
     hbm_bytes: 95 * GIB,
     hbm_bandwidth: 2.765e12,
-    vmem_bytes: 64 * MIB,
+    vmem_bytes: 128 * MIB,
     mxu_size: 128,
+    vector_alus: 4,
     ici_bandwidth: 600e9,
-    sources: &["https://cloud.google.com/tpu/docs/v5p"],
+    sources: &[CLOUD_V5P, JAX_TPU_INFO, SCALING_BOOK],
 };
 static V6E: Chip = Chip {
     mesh_dimensions: 2,
     devices: 1,
+    cores: 1,
+    clock: 1.75e9,
     bf16_flops: 918e12,
     int8_ops: Some(1836e12),
     fp8_flops: None,
     hbm_bytes: 32 * GIB,
-    hbm_bandwidth: 1.64e12,
+    hbm_bandwidth: 1.638e12,
     vmem_bytes: 128 * MIB,
     mxu_size: 256,
-    ici_bandwidth: 448e9,
-    sources: &["https://cloud.google.com/tpu/docs/v6e"],
+    vector_alus: 4,
+    ici_bandwidth: 400e9,
+    sources: &[CLOUD_V6E, JAX_TPU_INFO, SCALING_BOOK],
 };
 static TPU7X: Chip = Chip {
     mesh_dimensions: 3,
     devices: 2,
+    cores: 2,
+    clock: 2.2e9,
     bf16_flops: 2307e12,
     int8_ops: None,
     fp8_flops: Some(4614e12),
@@ -186,6 +276,7 @@ static TPU7X: Chip = Chip {
     hbm_bandwidth: 7.38e12,
     vmem_bytes: 64 * MIB,
     mxu_size: 256,
-    ici_bandwidth: 1.2e12,
-    sources: &["https://cloud.google.com/tpu/docs/tpu7x"],
+    vector_alus: 4,
+    ici_bandwidth: 600e9,
+    sources: &[CLOUD_TPU7X, PALLAS],
 };

@@ -1,0 +1,51 @@
+//! Collectives: what one device sends.
+
+use hlo::proto::HloInstructionProto;
+
+use crate::index::Index;
+use crate::shape;
+
+/// The kind of collective that an instruction starts, without `-start`; `None` for all else.
+pub(crate) fn kind(instruction: &HloInstructionProto) -> Option<&str> {
+    let opcode = instruction.opcode.strip_suffix("-start").unwrap_or(&instruction.opcode);
+    let kinds = [
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+        "all-to-all",
+        "ragged-all-to-all",
+        "collective-permute",
+        "collective-broadcast",
+    ];
+    kinds.contains(&opcode).then_some(opcode)
+}
+
+/// Bytes that one device sends, by the algorithm that sends fewest: rings of the group's size.
+pub(crate) fn bytes(index: &Index<'_>, instruction: &HloInstructionProto, devices: u32) -> f64 {
+    let Some(kind) = kind(instruction) else { return 0.0 };
+    let group = group_size(instruction).unwrap_or(f64::from(devices)).max(1.0);
+    let share = (group - 1.0) / group;
+    let operands: f64 = index.operands(instruction).filter_map(|it| it.shape.as_ref()).map(padded).sum();
+    match kind {
+        "all-reduce" => 2.0 * share * operands,
+        "all-gather" => (group - 1.0) * operands,
+        "collective-permute" | "collective-broadcast" => operands,
+        _ => share * operands,
+    }
+}
+
+/// Devices that take part in one exchange; `None` if all do.
+fn group_size(instruction: &HloInstructionProto) -> Option<f64> {
+    let list = instruction.collective_device_list.as_ref();
+    let iota = list.and_then(|list| list.iota_replica_group_list.as_ref()).map(|it| it.num_devices_per_group);
+    let listed = list.map(|list| &list.replica_groups).filter(|groups| !groups.is_empty());
+    let groups = listed.unwrap_or(&instruction.replica_groups);
+    let largest = groups.iter().map(|group| group.replica_ids.len()).max().filter(|&size| size > 0);
+    iota.filter(|&size| size > 0).map(|size| size as f64).or(largest.map(|size| size as f64))
+}
+
+fn padded(shape: &hlo::proto::ShapeProto) -> f64 {
+    let mut sum = 0.0;
+    shape::arrays(shape, &mut |array| sum += shape::padded_bytes(array) as f64);
+    sum
+}
