@@ -144,7 +144,7 @@ class Browser:
     def key(self, name: str) -> None:
         """Presses a key as a person does."""
         # Of characters that are no letter, the code would be another key's: that of "." is Delete's.
-        code = KEYS.get(name, ord(name.upper()) if name.isalnum() else 0)
+        code = KEYS[name] if name in KEYS else ord(name.upper()) if name.isalnum() else 0
         typed = {"text": "\r"} if name == "Enter" else {} if name in KEYS else {"text": name}
         pressed = {"key": name, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", **pressed, **typed)
