@@ -122,10 +122,12 @@ class Browser:
 
     def open(self, path: pathlib.Path, fragment: str = "") -> None:
         """Opens a file and waits until it is drawn."""
-        self._events.clear()
-        self.call("Page.navigate", url=path.as_uri() + fragment)
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            self._read()
+        # By way of an empty page, since another fragment of the same page would not load it.
+        for url in ("about:blank", path.as_uri() + fragment):
+            self._events.clear()
+            self.call("Page.navigate", url=url)
+            while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+                self._read()
         self.settle()
 
     def eval(self, expression: str) -> Any:
@@ -141,7 +143,8 @@ class Browser:
 
     def key(self, name: str) -> None:
         """Presses a key as a person does."""
-        code = KEYS.get(name, ord(name.upper()[0]))
+        # Of characters that are no letter, the code would be another key's: that of "." is Delete's.
+        code = KEYS[name] if name in KEYS else ord(name.upper()) if name.isalnum() else 0
         typed = {"text": "\r"} if name == "Enter" else {} if name in KEYS else {"text": name}
         pressed = {"key": name, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", **pressed, **typed)
@@ -151,7 +154,8 @@ class Browser:
     def type(self, text: str) -> None:
         """Types characters into what has the focus."""
         for character in text:
-            self.key(character)
+            self.call("Input.insertText", text=character)
+        self.settle()
 
     def click(self, selector: str) -> None:
         """Clicks in the middle of the first element that matches, which must be there and in sight."""

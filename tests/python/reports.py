@@ -31,16 +31,25 @@ STEPS = [
 PEAK_FLOPS, BANDWIDTH = 197e12, 819e9
 
 
+LAYERS = 32
+
+
+def layer_of(index: int, count: int) -> int:
+    """The layer that the region comes from: first forward through all, then back."""
+    share = index / count * 2
+    return min(int((share if share < 1 else 2 - share) * LAYERS), LAYERS - 1)
+
+
 def place(layer: int, module: str, op: str, line: int) -> Json:
     path = ".".join(part for part in ("model.layers", str(layer), module) if part)
     return {"file": MODELING, "line": line, "module": path, "op": op}
 
 
 def regions(count: int, chance: random.Random) -> list[Json]:
-    """`count` regions, layer by layer, each reading the one before it and now and then one further back."""
+    """`count` regions, layer by layer and back, each reading the one before it and now and then one further back."""
     made: list[Json] = []
     for index in range(count):
-        layer, step = divmod(index, len(STEPS))
+        layer, step = layer_of(index, count), index % len(STEPS)
         module, op, line, kind, intensity, bound = STEPS[step]
         moved = chance.uniform(1, 48) * 2**20
         seconds = {"overhead": 1e-7}.get(bound, moved / BANDWIDTH * (intensity / 240 if intensity > 240 else 1))
@@ -85,7 +94,7 @@ def timeline(made: list[Json], arguments: int, peak: int) -> list[Json]:
     moments = []
     for index, region in enumerate(made):
         share = 1 - abs(index - half) / half
-        saw = (index % len(STEPS)) / len(STEPS) * 0.06
+        saw = (index * 37 % 113) / 113 * 0.06
         bytes_ = arguments + int((peak - arguments) * min(share * 0.94 + saw, 1))
         moments.append({"step": index * 3, "instruction": region["name"], "bytes": bytes_})
     top = max(range(len(made)), key=lambda index: moments[index]["bytes"])
@@ -94,21 +103,20 @@ def timeline(made: list[Json], arguments: int, peak: int) -> list[Json]:
 
 
 def memory(made: list[Json], peak: int, chance: random.Random) -> Json:
-    layers = len(made) // len(STEPS) + 1
     arguments = int(peak * 0.42)
     rest = int(peak * 0.01)
     holders = []
-    for layer in range(layers):
+    for layer in range(LAYERS):
         for module, op, line, _, intensity, _ in STEPS:
             if intensity == 400:
-                held = int(arguments / layers / 7)
+                held = int(arguments / LAYERS / 7)
                 where = {"file": "", "line": 0, "module": "", "op": ""}
                 values = [f"model.layers.{layer}.{module}.weight"]
                 holders.append({"bytes": held, "unpadded": held, "kind": "argument", "values": values, "source": where})
             else:
-                held = int((peak - arguments - rest) / layers / 9 * chance.uniform(0.6, 1.3))
+                held = int((peak - arguments - rest) / LAYERS / 9 * chance.uniform(0.6, 1.3))
                 where = place(layer, module, op, line)
-                values = [f"fusion.{layer * len(STEPS) + extra}" for extra in range(3)]
+                values = [f"fusion.{chance.randrange(len(made))}" for _ in range(3)]
                 unpadded = int(held * chance.choice([1, 1, 0.75]))
                 kind = "output" if op.endswith("view.default") else "temporary"
                 holders.append({"bytes": held, "unpadded": unpadded, "kind": kind, "values": values, "source": where})
@@ -170,8 +178,8 @@ def transformer(count: int = 5000, runs: bool = True, seed: int = 0) -> Json:
     held = memory(made, int(limit * (0.81 if runs else 1.34)), chance)
     flops = sum(region["flops"] for region in made)
     seconds = sum(region["seconds"] for region in made)
-    fits = "The program fits: 12.8 GiB of 15.75 GiB at its peak, 81%."
-    does_not = "At its peak the program holds 21.1 GiB; v5e has 15.75 GiB."
+    fits = "The program fits: 12.40 GiB of 15.75 GiB at its peak."
+    does_not = "At its peak the program holds 20.54 GiB; v5e has 15.75 GiB."
     return {
         "schema": 1,
         "program": {"name": "train_step (Llama 7B, bf16)", "num_ops": count * 2, "hash": "7f3a" * 16},

@@ -21,12 +21,19 @@ const boundClass = (bound) => `bound-${BOUNDS.includes(bound) ? bound.replace(" 
 const lineKey = (source) => `${source.file}\n${source.line}`;
 const hasLine = (source) => source.file !== "" && source.line > 0;
 
-/** `file:line`, as short as it stays clear: the last two parts of the path. */
-function shortPlace(source) {
-  if (!source.file) return "";
-  const path = source.file.split("/").slice(-2).join("/");
-  return source.line > 0 ? `${path}:${source.line}` : path;
-}
+/** `file:line`, as short as it stays clear: the file's name, with its folder where several have that name. */
+const shortPlace = (() => {
+  const tail = (file, parts) => file.split("/").slice(-parts).join("/");
+  const lists = [report.findings, memory ? memory.holders : [], cost ? cost.lines : [], regions];
+  const files = new Set(lists.flatMap((list) => list.map((item) => item.source.file)));
+  const counts = new Map();
+  for (const file of files) counts.set(tail(file, 1), (counts.get(tail(file, 1)) || 0) + 1);
+  return (source) => {
+    if (!source.file) return "";
+    const path = tail(source.file, counts.get(tail(source.file, 1)) > 1 ? 2 : 1);
+    return source.line > 0 ? `${path}:${source.line}` : path;
+  };
+})();
 const place = (source) => (source.line > 0 ? `${source.file}:${source.line}` : source.file);
 
 /** Costs and memory at the peak by source line, whatever the module, most time first. */

@@ -19,7 +19,11 @@ function scaled(value, step, units) {
   return unit === 0 && Number.isInteger(value) ? `${value}${units[0]}` : `${significant(value)}${units[unit]}`;
 }
 
-const formatBytes = (value) => scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
+/** From a gibibyte on with two decimals, as memories of chips are given: 15.75 GiB. */
+function formatBytes(value) {
+  const exact = value >= 2 ** 30 && value < 99.995 * 2 ** 30;
+  return exact ? `${(value / 2 ** 30).toFixed(2)} GiB` : scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
+}
 const formatFlops = (value) => scaled(value, 1000, ["", " k", " M", " G", " T", " P", " E"]);
 const formatSeconds = (value) =>
   value === 0 ? "0 s" : value >= 0.9995 ? `${significant(value)} s` : scaled(value * 1e9, 1000, [" ns", " µs", " ms"]);

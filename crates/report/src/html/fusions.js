@@ -15,7 +15,7 @@ const fusions = {
     this.bound = "";
     this.list = this.makeList();
     this.graph = h("div", { class: "graph controls" });
-    this.details = h("div", { class: "details" });
+    this.details = h("div", { class: "details controls" });
     byId("fusions").append(this.tools(), this.list.host, this.graph, this.details);
     this.filter();
     addEventListener("hashchange", () => this.fromAddress());
@@ -50,17 +50,17 @@ const fusions = {
     const at = (index) => regions[index];
     const where = (index) => at(index).source.module || place(at(index).source);
     return new Grid({
-      id: "fusion-list", label: "Fusions", limit: 12, printed: 50, empty: "No fusion matches.",
+      id: "fusion-list", label: "Fusions", limit: 12, printed: 40, empty: "No fusion matches.",
       identity: (index) => index, sort: { key: "seconds", descending: true },
       onSort: () => this.filter(),
       open: (index) => this.visit(index),
       forPrint: () => this.mostTime(),
       columns: [
         { key: "order", title: "Step", width: "4rem", number: true, minor: true, value: (index) => index, cell: (index) => formatCount(index) },
-        { key: "name", title: "Name", width: "minmax(9rem, 1.6fr)", value: (index) => at(index).name,
+        { key: "name", title: "Name", width: "minmax(8rem, 1.3fr)", value: (index) => at(index).name,
           cell: (index) => h("span", { class: "mono", title: at(index).name }, at(index).name) },
-        { key: "kind", title: "Kind", width: "6.5rem", minor: true, value: (index) => at(index).kind, cell: (index) => at(index).kind },
-        { key: "module", title: "Module", width: "minmax(8rem, 2fr)", value: where,
+        { key: "kind", title: "Kind", width: "5.5rem", minor: true, value: (index) => at(index).kind, cell: (index) => at(index).kind },
+        { key: "module", title: "Module", width: "minmax(8rem, 2.6fr)", value: where,
           cell: (index) => h("span", { class: "tail", title: `${where(index)} ${at(index).source.op}` }, h("bdi", {}, where(index))) },
         { key: "seconds", title: "Time", width: "minmax(6rem, 1fr)", number: true, value: (index) => at(index).seconds,
           cell: (index) => withBar(formatSeconds(at(index).seconds), at(index).seconds / most, boundClass(at(index).bound)) },

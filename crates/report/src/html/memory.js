@@ -236,7 +236,7 @@ const memorySection = {
   holders() {
     const where = ({ source }) => place(source) || source.module;
     return sortedGrid({
-      id: "holders", label: "Who holds the memory at the peak", limit: 10, printed: 40,
+      id: "holders", label: "Who holds the memory at the peak", limit: 10, printed: 25,
       identity: (holder) => holder, sort: { key: "bytes", descending: true },
       open: (holder) => sourcePanel.show(holder.source),
       columns: [
@@ -247,7 +247,7 @@ const memorySection = {
         { key: "padding", title: "Padding", width: "5.5rem", number: true, minor: true, value: (holder) => holder.bytes - holder.unpadded,
           hint: "Of it, padding of the layout", cell: (holder) => formatBytes(holder.bytes - holder.unpadded) },
         { key: "kind", title: "Kind", width: "6rem", minor: true, value: (holder) => holder.kind, cell: (holder) => holder.kind },
-        { key: "source", title: "Made at", width: "minmax(9rem, 1.6fr)", value: where, cell: (holder) => sourceLink(holder.source) },
+        { key: "source", title: "Made at", width: "minmax(11rem, 1.6fr)", value: where, cell: (holder) => sourceLink(holder.source) },
         { key: "values", title: "Values", width: "minmax(8rem, 2fr)", value: (holder) => holder.values.join(", "),
           cell: (holder) => h("span", { title: holder.values.join(", ") }, holder.values.join(", ")) },
       ],

@@ -13,7 +13,7 @@ const modelTree = {
       columns: [
         { key: "name", title: "Module or line", width: "minmax(14rem, 3fr)", value: (node) => node.name,
           cell: (row) => this.name(row) },
-        { key: "order", title: "Order", width: "4.5rem", number: true, minor: true, value: (node) => node.order,
+        { key: "order", title: "Step", width: "4.5rem", number: true, minor: true, value: (node) => node.order,
           hint: "Place in the schedule of the first fusion", cell: ({ node }) => (node.order === Infinity ? "" : formatCount(node.order)) },
         { key: "seconds", title: "Time", width: "minmax(6.5rem, 1fr)", number: true, value: (node) => node.seconds,
           cell: ({ node }) => withBar(formatSeconds(node.seconds), node.seconds / most.seconds) },
@@ -97,7 +97,7 @@ const modelTree = {
     for (let count = level.length; level.length; ) {
       const next = level.flatMap((node) => this.children(node));
       count += next.length;
-      if (count > 45) break;
+      if (count > 45 && level.length > 3) break;
       level.forEach((node) => node.children.size && this.opened.add(node));
       level = next;
     }

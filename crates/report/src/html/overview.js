@@ -18,6 +18,7 @@ const overview = {
           h("strong", {}, verdict.runs ? "Runs" : "Does not run"), " ", verdict.summary),
         verdict.advice.length ? h("ul", {}, ...verdict.advice.map((advice) => h("li", {}, advice))) : null),
       h("div", { class: "figures" }, this.memory(), this.time(), this.flops(), this.traffic()),
+      this.bounds(),
       h("p", { class: "hash" }, "Program ", h("code", {}, program.hash)));
   },
 
@@ -44,11 +45,16 @@ const overview = {
 
   time() {
     if (!cost) return this.figure("Time", NONE, "the compiler did not get that far");
+    return this.figure("Time", formatSeconds(totalSeconds), "a run, by the roofline: computed, not measured");
+  },
+
+  bounds() {
+    if (regions.length === 0) return null;
     const parts = BOUNDS.map((bound) => {
       const seconds = regions.filter((region) => region.bound === bound).reduce((sum, region) => sum + region.seconds, 0);
-      return { label: bound, value: seconds, text: formatShare(seconds / totalSeconds), kind: boundClass(bound) };
+      return { label: bound, value: seconds, text: `${formatSeconds(seconds)} (${formatShare(seconds / totalSeconds)})`, kind: boundClass(bound) };
     });
-    return this.figure("Time", formatSeconds(totalSeconds), "roofline, not measured; bound by", stackedBar("Time by bound", parts));
+    return h("div", {}, h("h2", { class: "small" }, "What bounds the time"), stackedBar("What bounds the time", parts));
   },
 
   flops() {

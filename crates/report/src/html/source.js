@@ -43,11 +43,13 @@ const sourcePanel = {
     if (known.length === 0) return h("p", { class: "note" }, "The compiler kept no line for this.");
     const most = Math.max(0, ...[...totals.values()].map((total) => total.seconds));
     const body = h("tbody");
+    const indents = known.filter(([, text]) => text.trim()).map(([, text]) => text.length - text.trimStart().length);
+    const indent = Math.min(...indents, 80);
     let previous = known[0][0] - 1;
     for (const [number, text] of known) {
-      if (number !== previous + 1) body.append(h("tr", { class: "gap" }, h("td", { colspan: 4 }, "⋯")));
+      if (number !== previous + 1) body.append(h("tr", { class: "gap" }, h("td", { class: "number" }, "⋯"), h("td", { colspan: 3 })));
       previous = number;
-      body.append(this.line(source, number, text, totals.get(number), most));
+      body.append(this.line(source, number, text.slice(indent), totals.get(number), most));
     }
     const head = ["Line", "Time", "Memory", "Code"].map((title) => h("th", { scope: "col" }, title));
     return h("div", { class: "code-scroll", tabindex: 0, role: "region", "aria-label": "Code" },

@@ -31,10 +31,10 @@ function drawLines() {
   if (totals.length === 0) return false;
   const most = Math.max(...totals.map((total) => total.seconds)) || 1;
   const grid = sortedGrid({
-    id: "line-list", label: "Source lines", limit: 12, printed: 40, identity: (total) => total,
+    id: "line-list", label: "Source lines", limit: 12, printed: 25, identity: (total) => total,
     sort: { key: "seconds", descending: true }, open: (total) => sourcePanel.show({ ...total.source, module: "" }),
     columns: [
-      { key: "place", title: "Line", width: "minmax(9rem, 1.3fr)", value: (total) => place(total.source), cell: (total) => sourceLink({ ...total.source, module: "" }) },
+      { key: "place", title: "Line", width: "minmax(11rem, 1.3fr)", value: (total) => place(total.source), cell: (total) => sourceLink({ ...total.source, module: "" }) },
       { key: "text", title: "Code", width: "minmax(8rem, 2fr)", minor: true, cell: (total) => h("code", { title: lineText(total.source) }, lineText(total.source)) },
       { key: "modules", title: "Modules", width: "5rem", number: true, minor: true, value: (total) => total.modules.size,
         hint: "How many modules run this line", cell: (total) => formatCount(total.modules.size) },

@@ -1,0 +1,379 @@
+"""The page that `tputc check --format html` writes, opened and used in a headless Chromium.
+
+Without a browser these tests are skipped: `make test` installs one where apt has it (`scripts/setup.sh`).
+"""
+
+import copy
+import json
+import pathlib
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+import reports
+from browser import Browser, find
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REGIONS = 5000
+
+BROWSER = find()
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt-get install chromium-headless-shell"),
+    pytest.mark.timeout(600),
+]
+
+Render = Callable[[str, reports.Json], pathlib.Path]
+
+
+@pytest.fixture(scope="module")
+def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
+    """Writes a report's page into a file with the given name."""
+    folder = tmp_path_factory.mktemp("html")
+    command = ["cargo", "run", "-q", "-p", "torchtpu-report", "--example", "render"]
+
+    def write(name: str, report: reports.Json) -> pathlib.Path:
+        page = subprocess.run(command, cwd=ROOT, input=json.dumps(report).encode(), stdout=subprocess.PIPE, check=True)
+        path = folder / f"{name}.html"
+        path.write_bytes(page.stdout)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def report() -> reports.Json:
+    return reports.transformer(REGIONS)
+
+
+@pytest.fixture(scope="module")
+def page(render: Render, report: reports.Json) -> pathlib.Path:
+    return render("transformer", report)
+
+
+@pytest.fixture(scope="module")
+def shared_browser() -> Iterator[Browser]:
+    assert BROWSER is not None
+    with Browser(BROWSER) as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(shared_browser: Browser) -> Iterator[Browser]:
+    """The browser; afterwards no page may have complained or loaded anything."""
+    shared_browser.complaints.clear()
+    shared_browser.requests.clear()
+    shared_browser.media()
+    yield shared_browser
+    assert shared_browser.complaints == []
+    assert [url for url in shared_browser.requests if not url.startswith(("file:", "about:"))] == []
+
+
+@pytest.fixture
+def opened(browser: Browser, page: pathlib.Path) -> Browser:
+    """The browser with the large report."""
+    browser.open(page)
+    return browser
+
+
+def text(browser: Browser, selector: str) -> str:
+    value = browser.eval(f"document.querySelector({json.dumps(selector)}).textContent")
+    assert isinstance(value, str)
+    return value
+
+
+def chosen(browser: Browser) -> str:
+    """The name of the fusion in the middle of the graph."""
+    return text(browser, ".box.center .mono")
+
+
+def focus(browser: Browser, selector: str) -> None:
+    browser.eval(f"document.querySelector({json.dumps(selector)}).focus()")
+
+
+def active(browser: Browser) -> str:
+    """The text of the row that the focused table's keys act on."""
+    row = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+    value = browser.eval(f"{row}.textContent")
+    assert isinstance(value, str)
+    return value
+
+
+def test_the_head_says_what_matters(opened: Browser, report: reports.Json) -> None:
+    assert opened.eval("document.title") == "train_step (Llama 7B, bf16) on v5e:4x4"
+    assert text(opened, "h1") == report["program"]["name"]
+    assert "Runs" in text(opened, ".verdict.good")
+    assert opened.eval("document.querySelector('[role=meter]').getAttribute('aria-valuetext')").endswith("of 15.75 GiB")
+    titles = ["Findings", "Model", "Memory", "Fusions", "Source lines", "Padding", "Collectives", "What the numbers are"]
+    assert opened.eval("[...document.querySelectorAll('#links a')].map((a) => a.textContent)") == titles
+
+
+def test_only_rows_in_sight_are_in_the_document(opened: Browser) -> None:
+    assert opened.eval("document.getElementById('fusion-list').getAttribute('aria-rowcount')") == str(REGIONS + 1)
+    assert opened.eval("document.querySelectorAll('#fusion-list .grid-body [role=row]').length") < 40
+    assert opened.eval("document.querySelectorAll('*').length") < 5000
+
+
+def test_search_finds_by_name_op_module_file_and_bound(opened: Browser, report: reports.Json) -> None:
+    def found() -> int:
+        return int(text(opened, "#found").split()[0].replace(",", ""))
+
+    regions = report["cost"]["regions"]
+    opened.key("/")
+    opened.type("layers.7.mlp silu")
+    matching = [r for r in regions if "layers.7.mlp" in r["source"]["module"] and "silu" in r["source"]["op"]]
+    assert found() == len(matching) > 0
+    opened.key("Escape")
+    assert found() == REGIONS
+    opened.type("modeling_llama.py:183:")
+    assert found() == sum(region["source"]["line"] == 183 for region in regions)
+    opened.key("Escape")
+    opened.click("[data-bound=interconnect]")
+    assert found() == sum(region["bound"] == "interconnect" for region in regions)
+    opened.click("[data-bound='']")
+    opened.key("/")
+    opened.type("no such thing")
+    assert found() == 0
+    assert text(opened, "#fusion-list .empty") == "No fusion matches."
+
+
+def test_the_list_is_sorted_and_opened_with_keys(opened: Browser, report: reports.Json) -> None:
+    regions = report["cost"]["regions"]
+    focus(opened, "#fusion-list")
+    opened.key("Home")
+    greatest = max(regions, key=lambda region: region["seconds"])
+    assert greatest["name"] in active(opened)
+    opened.key("End")
+    opened.key("ArrowUp")
+    opened.key("Enter")
+    by_time = sorted(range(REGIONS), key=lambda index: -regions[index]["seconds"])
+    wanted = regions[by_time[-2]]
+    assert regions[by_time[-2]]["seconds"] == next(r["seconds"] for r in regions if r["name"] == chosen(opened))
+    assert opened.eval("location.hash").startswith("#fusion=")
+    assert opened.eval("document.querySelector('#source [aria-current] th').textContent") == str(wanted["source"]["line"])
+    opened.click("#fusion-list .grid-head [role=columnheader]:nth-child(7) button")
+    header = "document.querySelector('#fusion-list .grid-head [role=columnheader]:nth-child(7)')"
+    assert opened.eval(f"{header}.getAttribute('aria-sort')") == "descending"
+    focus(opened, "#fusion-list")
+    opened.key("Home")
+    assert max(regions, key=lambda region: region["flops"])["name"] in active(opened)
+
+
+def test_the_graph_is_walked_with_mouse_and_keys(opened: Browser, report: reports.Json) -> None:
+    regions = {region["name"]: region for region in report["cost"]["regions"]}
+    start = chosen(opened)
+    opened.click(".box.in")
+    producer = chosen(opened)
+    assert producer in regions[start]["operands"]
+    focus(opened, ".box.center")
+    opened.key("ArrowRight")
+    assert opened.eval("document.activeElement.dataset.side") == "out"
+    opened.key("Enter")
+    assert producer in regions[chosen(opened)]["operands"]
+    assert opened.eval("document.activeElement.className").startswith("box center"), "the focus went with the walk"
+    opened.eval("new Promise((done) => { addEventListener('hashchange', done, {once: true}); history.back(); })")
+    assert chosen(opened) == producer
+
+
+def test_many_consumers_are_shown_on_demand(browser: Browser, page: pathlib.Path, report: reports.Json) -> None:
+    browser.open(page, "#fusion=fusion.0")
+    readers = sum("fusion.0" in region["operands"] for region in report["cost"]["regions"])
+    assert chosen(browser) == "fusion.0"
+    assert text(browser, ".box.rest") == f"{readers - 6} more"
+    browser.click(".box.rest")
+    assert browser.eval("document.querySelectorAll('.box.out').length") == 26
+
+
+def test_the_model_is_opened_closed_and_sorted(opened: Browser, report: reports.Json) -> None:
+    def open_rows() -> int:
+        return int(opened.eval("document.getElementById('model-grid').getAttribute('aria-rowcount')")) - 1
+
+    focus(opened, "#model-grid")
+    opened.key("Home")
+    assert active(opened).endswith("121 GiB")
+    before = open_rows()
+    opened.key("ArrowDown")
+    opened.key("ArrowRight")
+    assert open_rows() > before
+    row = "document.querySelector('#model-grid .active')"
+    assert opened.eval(f"[{row}.getAttribute('aria-level'), {row}.getAttribute('aria-expanded')]") == ["2", "true"]
+    opened.key("ArrowLeft")
+    assert open_rows() == before
+    opened.click("#model-grid .grid-head [role=columnheader]:nth-child(3) button")
+    layers: dict[str, float] = {}
+    for line in report["cost"]["lines"]:
+        layer = line["source"]["module"].split(".")[2]
+        layers[layer] = layers.get(layer, 0) + line["seconds"]
+    slowest = max(layers, key=lambda layer: layers[layer])
+    second = opened.eval("document.querySelector('#model-grid-1 .indent').textContent")
+    assert second.lstrip("▸▾") == slowest
+    opened.click("#model .tools button")
+    assert open_rows() > 32 * 10
+
+
+def test_memory_over_the_schedule_is_read_with_keys(opened: Browser, report: reports.Json) -> None:
+    def value() -> str:
+        said = opened.eval("document.getElementById('memory-chart').getAttribute('aria-valuetext')")
+        assert isinstance(said, str)
+        return said
+
+    timeline = report["memory"]["timeline"]
+    top = max(timeline, key=lambda moment: moment["bytes"])
+    focus(opened, "#memory-chart")
+    assert value() == f"step {top['step']:,}: 12.36 GiB after {top['instruction']}, the peak"
+    opened.key("End")
+    assert timeline[-1]["instruction"] in value()
+    for _ in range(4):
+        opened.key("+")
+    opened.key("ArrowLeft")
+    assert timeline[-2]["instruction"] in value()
+    opened.key("p")
+    opened.key("Enter")
+    assert chosen(opened) == top["instruction"]
+
+
+def test_the_curve_keeps_its_greatest_value(opened: Browser, report: reports.Json) -> None:
+    path = opened.eval("document.querySelector('.curve').getAttribute('d')")
+    heights = [float(height) for height in re.findall(r"V([\d.]+)", path)]
+    assert len(heights) < REGIONS, "thousands of moments in hundreds of pixels are thinned out"
+    circle = float(opened.eval("document.querySelector('.cursor circle').getAttribute('cy')"))
+    assert min(heights) == pytest.approx(circle, abs=0.06)
+
+
+def test_a_line_shows_its_code_and_its_fusions(opened: Browser, report: reports.Json) -> None:
+    opened.click("#line-list .grid-body .link")
+    assert "self.down_proj(self.act_fn" in text(opened, "#source [aria-current]")
+    opened.click("#source .facts button")
+    here = sum(region["source"]["line"] == 153 for region in report["cost"]["regions"])
+    assert text(opened, "#found").startswith(f"{here:,} of 5,000")
+
+
+def test_names_from_outside_stay_text(browser: Browser, render: Render) -> None:
+    hostile = "</script><img src=x onerror='window.hit = 1'><!--\u2028{{data}}"
+    report = reports.transformer(20)
+    report["program"]["name"] = hostile
+    report["verdict"] = {"runs": True, "summary": hostile, "advice": [hostile]}
+    for region in report["cost"]["regions"]:
+        region["source"] = {key: hostile if key != "line" else 3 for key in region["source"]}
+        region["operands"] = [name + hostile for name in region["operands"]]
+        region["name"] += hostile
+    for places in (report["findings"], report["memory"]["holders"], report["cost"]["lines"], report["cost"]["padding"]):
+        for place in places:
+            place["source"] = {key: hostile if key != "line" else 3 for key in place["source"]}
+    report["sources"] = [{"file": hostile, "lines": [[3, hostile]]}]
+    browser.open(render("hostile", report))
+    browser.key("/")
+    browser.type("onerror")
+    assert text(browser, "#found").startswith("20 of 20")
+    browser.click("#fusion-list [data-index='1']")
+    assert browser.eval("document.querySelectorAll('img, main script, aside script').length") == 0
+    assert browser.eval("window.hit") is None
+    assert text(browser, "h1") == hostile
+    assert hostile in text(browser, "#source [aria-current]")
+    assert hostile in chosen(browser)
+
+
+def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:
+    report = reports.transformer(300, runs=False)
+    browser.open(render("over", report))
+    assert "Does not run" in text(browser, ".verdict.bad")
+    assert "over the limit of 15.75 GiB" in text(browser, ".figures")
+    assert "over the limit" in text(browser, ".readout")
+    bare = copy.deepcopy(report) | {"memory": None, "cost": None}
+    bare.pop("sources")
+    browser.open(render("bare", bare))
+    assert text(browser, "#findings li p") != ""
+    assert browser.eval("[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)") == ["findings", "legend"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_from_its_ground(opened: Browser, dark: bool) -> None:
+    """WCAG 2.2's contrast: 4.5 for text, 3 for what is drawn."""
+    opened.media(dark=dark)
+
+    def luminance(name: str) -> float:
+        colour = opened.eval(f"getComputedStyle(document.documentElement).getPropertyValue('--{name}')").strip()
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(first: str, second: str) -> float:
+        light, low = sorted((luminance(first), luminance(second)), reverse=True)
+        return (light + 0.05) / (low + 0.05)
+
+    grounds = ["ground", "panel", "raised", "hover", "accent-wash"]
+    texts = [(ink, ground) for ink in ("ink", "dim", "accent") for ground in grounds]
+    texts += [("ink", bar) for bar in ("bar", "bar-held", "bar-wasted")]
+    texts += [(name, f"{name}-wash") for name in ("good", "bad", "warn")]
+    drawn = ["matrix", "vector", "bandwidth", "interconnect", "overhead", "argument", "output", "temporary", "constant", "rest"]
+    weak = {pair: contrast(*pair) for pair in texts if contrast(*pair) < 4.5}
+    weak |= {(name, "ground"): contrast(name, "ground") for name in [*drawn, "strong-rule"] if contrast(name, "ground") < 3}
+    assert weak == {}
+
+
+def test_everything_that_takes_the_focus_has_a_name(opened: Browser) -> None:
+    opened.call("Accessibility.enable")
+    nodes = opened.call("Accessibility.getFullAXTree")["nodes"]
+    opened.call("Accessibility.disable")
+
+    def focusable(node: reports.Json) -> bool:
+        return any(entry["name"] == "focusable" and entry["value"]["value"] for entry in node.get("properties", []))
+
+    taking = [node for node in nodes if focusable(node) and not node["ignored"]]
+    assert len(taking) > 50
+    nameless = [node["role"]["value"] for node in taking if not node.get("name", {}).get("value")]
+    assert nameless == []
+
+
+def test_paper_has_tables_and_no_controls(opened: Browser, tmp_path: pathlib.Path) -> None:
+    opened.eval("dispatchEvent(new Event('beforeprint'))")
+    opened.call("Emulation.setEmulatedMedia", media="print")
+    shown = "[...document.querySelectorAll('%s')].filter((e) => e.checkVisibility()).length"
+    assert opened.eval(shown % "#fusions .paper tbody tr") == 40
+    assert opened.eval(shown % ".grid, input, nav, aside, .tools") == 0
+    assert opened.eval(shown % ".chart") == 1
+    opened.call("Emulation.setEmulatedMedia", media="")
+    opened.eval("dispatchEvent(new Event('afterprint'))")
+    assert opened.eval("document.querySelectorAll('.paper tr').length") == 0
+    opened.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").stat().st_size > 20_000
+
+
+def test_a_narrow_page_shows_the_source_when_asked(opened: Browser) -> None:
+    opened.media(width=420, height=900)
+    assert opened.eval("document.getElementById('source').checkVisibility()") is False
+    opened.click("#fusion-list [data-index='3']")
+    assert opened.eval("document.getElementById('source').checkVisibility()") is True
+    opened.click("#source .close")
+    assert opened.eval("document.getElementById('source').checkVisibility()") is False
+    assert opened.eval("document.documentElement.scrollWidth") <= 420
+
+
+def test_it_answers_at_once(browser: Browser, page: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Times are printed; what is asserted is far above them, for a busy machine."""
+    browser.open(page)
+    measure = """(async (act) => {
+        const times = [];
+        for (let nth = 0; nth < 7; nth += 1) {
+            const start = performance.now();
+            act(nth);
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            times.push(performance.now() - start);
+        }
+        return times.sort((a, b) => a - b)[3];
+    })(%s)"""
+    acts = {
+        "search, a keystroke": "(nth) => { fusions.box.value = 'silu layers.1'.slice(0, nth + 3); fusions.filter(); }",
+        "choose a fusion": "(nth) => fusions.show(nth * 700, true)",
+        "scroll the list": "(nth) => { fusions.list.element.scrollTop = nth * 9000; }",
+        "sort the list": "(nth) => fusions.list.sortBy(fusions.list.columns[nth + 1])",
+        "open the whole model": "() => { modelTree.closeAll(); modelTree.openAll(); }",
+        "one step of memory": "(nth) => memoryChart.moveTo(nth * 100)",
+        "zoom into memory": "() => memoryChart.zoom(0.5)",
+    }
+    times = {name: browser.eval(measure % act) for name, act in acts.items()}
+    times["open the page"] = browser.eval("performance.timing.loadEventEnd - performance.timing.navigationStart")
+    with capsys.disabled():
+        size = page.stat().st_size / 2**20
+        print(f"\nreport of {REGIONS} regions, {size:.1f} MiB: " + ", ".join(f"{k} {v:.0f} ms" for k, v in times.items()))
+    assert max(value for name, value in times.items() if name != "open the page") < 1000
