@@ -10,15 +10,18 @@ mod dump;
 mod error;
 mod host;
 mod kernel;
+mod partitioned;
 mod program;
 mod resident;
 mod runner;
 mod session;
+mod shards;
 mod variant;
 
 pub use cache::{DEFAULT_LIMIT, DiskCache};
 pub use error::{Error, Result};
 pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, runtime_type, span_in_bytes};
+pub use partitioned::{Loaded, Partitioned, Partitioning};
 pub use program::{DimValues, Options, Program, Stage, Unsupported};
 pub use resident::{Launched, Placed, ResidentValue};
 pub use runner::{Observer, Runner};

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::{Argument, HostTensor};
 use crate::session::Session;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
+use ir::sharding::Partition;
 use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymInt};
 use ir::trace::{Trace, read_bytes};
 use ir::{DType, Graph, Loc, Precision, TensorType};
@@ -173,8 +174,7 @@ impl Program {
     }
 
     pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {
-        let options = LowerOptions { locations, path_prefixes: path_prefixes(), ..LowerOptions::default() };
-        Ok(lower::lower(graph, &options)?)
+        lower_partitioned(graph, locations, None)
     }
 
     /// Names and types of the tensors that a caller must give, for these sizes.
@@ -237,6 +237,13 @@ impl Program {
         let bytes = AlignedBytes::copy_of(&weights.read(name)?).map_err(Error::Execute)?;
         Ok(Some(HostTensor::contiguous(&weight.ty, HostMemory::shared(Arc::new(bytes)))))
     }
+}
+
+/// `graph` as StableHLO, spread over devices as `partition` says.
+pub(crate) fn lower_partitioned(graph: &Graph, locations: bool, partition: Option<&Partition>) -> Result<Module> {
+    let path_prefixes = path_prefixes();
+    let partition = partition.cloned();
+    Ok(lower::lower(graph, &LowerOptions { locations, path_prefixes, partition, ..LowerOptions::default() })?)
 }
 
 /// Whether an input's size, or an input itself, is a symbol.

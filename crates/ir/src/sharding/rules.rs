@@ -29,7 +29,8 @@ pub struct Rule {
 /// The first one that matches a name decides. A tensor that none matches is whole on every device, with two exceptions:
 /// an input that is called after a parameter and shaped like it, such as `optimizer.layers.0.weight.exp_avg`, is split
 /// as the parameter; and how a result is split is left to the partitioner. A tensor of no dimensions cannot be split,
-/// and no pattern matches it. The next value of an input is where the input was.
+/// and no pattern matches it; nor do patterns match constants lifted out of the program and the random state. The next
+/// value of an input is where the input was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(pub Vec<Rule>);
 
@@ -50,7 +51,7 @@ impl Rules {
         let mut inputs = vec![];
         for input in &graph.inputs {
             let ty = super::tensor(graph, input.value)?;
-            inputs.push(tried.decide(&input.name, ty, false)?);
+            inputs.push(if is_named(&input.kind) { tried.decide(&input.name, ty, false)? } else { None });
         }
         let inputs = follow_parameters(graph, inputs)?;
         let mut outputs = vec![];
@@ -135,9 +136,10 @@ impl Tried<'_> {
         let pattern = self.rules[i].pattern;
         let positions = results.iter().flatten().map(|(position, _)| format!("{RESULT}{position}"));
         let results: Vec<String> = positions.collect();
+        let named_inputs = graph.inputs.iter().filter(|input| is_named(&input.kind));
         let names: Vec<&str> = match pattern.starts_with(RESULT) {
             true => results.iter().map(String::as_str).collect(),
-            false => graph.inputs.iter().map(|input| input.name.as_str()).collect(),
+            false => named_inputs.map(|input| input.name.as_str()).collect(),
         };
         let Some(&matched) = names.iter().find(|name| matches(pattern, name)) else {
             let near = nearest(pattern, &names, 3).into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
@@ -155,6 +157,11 @@ impl Tried<'_> {
             None => Error::invalid(format!("sharding `{pattern}` decides nothing: `{matched}` has no dimensions")),
         })
     }
+}
+
+/// Whether users know an input by its name. Lifted constants, numbers and the random state are ours.
+fn is_named(kind: &InputKind) -> bool {
+    matches!(kind, InputKind::User | InputKind::Parameter | InputKind::Buffer)
 }
 
 /// The inputs' shardings, with those that nothing was said about.
