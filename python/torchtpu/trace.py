@@ -52,7 +52,8 @@ class Walked:
 
 
 def walk(gm: fx.GraphModule, static_inputs: Iterable[int] = ()) -> Walked:
-    """Serialises ``gm``. The inputs at the positions ``static_inputs`` are marked as parameters.
+    """Serialises ``gm``. The inputs at the positions ``static_inputs`` are marked as parameters; those whose nodes have
+    ``qualified`` in their ``meta``, a pair of ``"parameter"`` or ``"buffer"`` and a qualified name, as these.
 
     Raises:
         UnsupportedValue: the graph holds an argument of a type the schema does not know.
@@ -187,7 +188,12 @@ class _Walker:
 
     def _placeholder(self, node: fx.Node) -> None:
         arg = self._define(node, node.meta.get("val"))
-        if len(self.inputs) in self.static and "as_tensor" in arg:
+        if qualified := node.meta.get("qualified"):
+            kind, name = qualified
+            spec = {kind: {"arg": arg["as_tensor"], f"{kind}_name": name}}
+            if kind == "buffer":
+                spec[kind]["persistent"] = True
+        elif len(self.inputs) in self.static and "as_tensor" in arg:
             spec = {"parameter": {"arg": arg["as_tensor"], "parameter_name": node.name}}
         elif "as_none" in arg:
             spec = {"constant_input": {"name": node.name, "value": arg}}

@@ -1,6 +1,6 @@
 //! What is asked of a worker, and what it answers.
 
-use hlo::proto::HloProto;
+use hlo::proto::{HloModuleProto, HloProto};
 use runtime::{CompileOptions, FlagValue, MemoryAnalysis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +55,8 @@ pub struct Compiled {
     pub executable: Vec<u8>,
     /// Device memory that it needs.
     pub memory: MemoryAnalysis,
+    /// The program as the compiler left it, with its estimates of cycles; `None` if it did not keep it.
+    pub optimized: Option<HloModuleProto>,
     /// The compiler's estimates, such as `flops`. Not to be believed for time: FACTS of `optimal_seconds`.
     pub estimates: BTreeMap<String, f64>,
 }
@@ -83,7 +85,7 @@ pub(crate) enum Reply {
     /// The compiler refused the program.
     Refused { machine: Machine, message: String },
     /// It compiled it.
-    Compiled { machine: Machine, memory: Memory, estimates: BTreeMap<String, f64> },
+    Compiled { machine: Machine, memory: Memory, format: Option<String>, estimates: BTreeMap<String, f64> },
     /// A file of the job could not be read or written.
     Io(String),
 }
@@ -124,6 +126,9 @@ impl Request {
     }
     pub(crate) fn executable(&self) -> PathBuf {
         self.folder.join("executable")
+    }
+    pub(crate) fn optimized(&self) -> PathBuf {
+        self.folder.join("optimized")
     }
     pub(crate) fn dump(&self) -> PathBuf {
         self.folder.join(DUMP)

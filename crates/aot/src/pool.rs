@@ -74,9 +74,11 @@ impl Pool {
 
 fn outcome(reply: Reply, request: &Request) -> Result<Outcome> {
     match reply {
-        Reply::Compiled { machine, memory, estimates } => {
+        Reply::Compiled { machine, memory, format, estimates } => {
             let executable = std::fs::read(request.executable()).map_err(Error::io(request.executable()))?;
-            let compiled = Compiled { executable, memory: memory.into(), estimates };
+            let read = |format: String| hlo::decode(&format, &std::fs::read(request.optimized()).ok()?).ok();
+            let optimized = format.and_then(read);
+            let compiled = Compiled { executable, memory: memory.into(), optimized, estimates };
             Ok(Outcome { machine, result: Ok(compiled), dump: dump(&request.dump()) })
         }
         Reply::Refused { machine, message } => {

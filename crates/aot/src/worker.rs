@@ -92,7 +92,10 @@ fn answer(plugin: Plugin, request: &Request) -> Reply {
     if let Err(error) = std::fs::write(request.executable(), executable) {
         return Reply::Io(format!("{}: {error}", request.executable().display()));
     }
-    Reply::Compiled { machine, memory: memory.into(), estimates: estimates(compiled.cost_analysis()) }
+    // A report does without it; an executable does not.
+    let optimized = compiled.optimized_program().ok();
+    let format = optimized.and_then(|it| std::fs::write(request.optimized(), it.bytes).ok().map(|()| it.format));
+    Reply::Compiled { machine, memory: memory.into(), format, estimates: estimates(compiled.cost_analysis()) }
 }
 
 fn machine(plugin: Plugin, topology: &Topology) -> runtime::Result<Machine> {

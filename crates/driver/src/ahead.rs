@@ -2,6 +2,7 @@
 
 use crate::cache::DiskCache;
 use crate::error::{Error, Result};
+use crate::partitioned::{Partitioned, Partitioning};
 use crate::program::{DimValues, Program};
 use crate::session;
 use crate::variant::Prepared;
@@ -20,6 +21,8 @@ pub struct Ahead {
     pub outcome: Outcome,
     /// What the program takes and gives.
     pub interface: Interface,
+    /// How many devices share the program.
+    pub num_partitions: usize,
     /// The program's hash: of its StableHLO without locations.
     pub hash: String,
     /// Its key in a cache of executables.
@@ -51,19 +54,61 @@ pub struct Slot {
 }
 
 impl Program {
-    /// Compiles the program, for these sizes, for one device of `target`.
+    /// Compiles the program, for these sizes, for one device of `target`, or for as many as `by` spreads it over.
     ///
     /// # Errors
-    /// As [`Program::import`]; `Ahead` when libtpu cannot be used. Its refusal of the program is in the result.
-    pub fn compile_ahead(&self, dims: &DimValues, target: &Target, pool: &Pool) -> Result<Ahead> {
-        let prepared = Prepared::of(self, dims)?;
-        let canonical = self.lower(&prepared.graph, false)?.into_bytecode();
-        let located = self.lower(&prepared.graph, true)?.into_bytecode();
-        let job = Job { target, program: &located, num_partitions: 1, flags: lower::XLA_FLAGS };
+    /// As [`Program::partitioned`]; `Argument` if the target has too few devices; `Ahead` when libtpu cannot be used. Its
+    /// refusal of the program is in the result.
+    pub fn compile_ahead(
+        &self,
+        dims: &DimValues,
+        by: Option<&Partitioning>,
+        target: &Target,
+        pool: &Pool,
+    ) -> Result<Ahead> {
+        let input = match by {
+            Some(by) => Written::partitioned(&self.partitioned(dims, by)?)?,
+            None => Written::whole(self, &Prepared::new(self, dims)?)?,
+        };
+        let devices = target.num_chips() as usize * target.chip().devices as usize;
+        if input.num_partitions > devices {
+            return Err(Error::Argument(format!(
+                "the mesh has {} devices, {target} has {devices}",
+                input.num_partitions
+            )));
+        }
+        let num_partitions = input.num_partitions;
+        let job = Job { target, program: &input.located, num_partitions, flags: lower::XLA_FLAGS };
         let outcome = pool.compile(&job)?;
-        let key = key(&outcome.machine, &canonical);
-        let hash = blake3::hash(&canonical).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface: Interface::of(&prepared.graph), hash, key })
+        let key = key(&outcome.machine, num_partitions, &input.canonical);
+        let hash = blake3::hash(&input.canonical).to_hex().to_string();
+        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, hash, key })
+    }
+}
+
+/// A program as compilers get it.
+struct Written {
+    /// Without locations: what decides its key.
+    canonical: Vec<u8>,
+    located: Vec<u8>,
+    interface: Interface,
+    num_partitions: usize,
+}
+
+impl Written {
+    fn whole(program: &Program, prepared: &Prepared) -> Result<Written> {
+        let canonical = program.lower(&prepared.graph, false)?.into_bytecode();
+        let located = program.lower(&prepared.graph, true)?.into_bytecode();
+        Ok(Written { canonical, located, interface: Interface::of(&prepared.graph), num_partitions: 1 })
+    }
+
+    fn partitioned(program: &Partitioned) -> Result<Written> {
+        Ok(Written {
+            canonical: program.bytecode(false)?,
+            located: program.bytecode(true)?,
+            interface: Interface::of(program.graph()),
+            num_partitions: program.partition().mesh().num_devices(),
+        })
     }
 }
 
@@ -77,9 +122,9 @@ impl Ahead {
         let outcome = pool.compile(&job)?;
         let module = outcome.dump.as_ref().and_then(|dump| dump.hlo_module.as_ref());
         let interface = module.map(Interface::of_module).unwrap_or_default();
-        let key = key(&outcome.machine, program);
+        let key = key(&outcome.machine, 1, program);
         let hash = blake3::hash(program).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface, hash, key })
+        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, hash, key })
     }
 
     /// What was compiled.
@@ -114,6 +159,7 @@ impl Ahead {
             "target": self.target.to_string(),
             "device_kind": machine.device_kind,
             "num_devices": machine.num_devices,
+            "num_partitions": self.num_partitions,
             "libtpu": machine.platform_version,
             "libtpu_build": machine.fingerprint,
             "emitter": lower::EMITTER_VERSION,
@@ -197,8 +243,8 @@ fn input_kind(kind: &InputKind) -> &'static str {
 }
 
 /// The key under which a session on `machine` looks for the program.
-fn key(machine: &Machine, canonical: &[u8]) -> String {
+fn key(machine: &Machine, num_partitions: usize, canonical: &[u8]) -> String {
     let platform = ("tpu", machine.platform_version.as_str());
     let identity = session::identity_of(&machine.fingerprint, platform, &machine.device_kind, machine.num_devices);
-    session::key(&identity, &aot::compile_options(machine, 1, lower::XLA_FLAGS), canonical)
+    session::key(&identity, &aot::compile_options(machine, num_partitions, lower::XLA_FLAGS), canonical)
 }

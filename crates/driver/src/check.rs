@@ -3,6 +3,7 @@
 use crate::ahead::{Ahead, Slot};
 use crate::error::{Error, Result};
 use crate::findings;
+use crate::partitioned::Partitioning;
 use crate::program::{DimValues, Program};
 use aot::{Machine, Pool};
 use ir::ErrorKind;
@@ -15,16 +16,24 @@ use target::{Generation, Target};
 const CONTEXT: u32 = 4;
 
 impl Program {
-    /// Compiles the program, called `name`, for these sizes and one device of `target`, and reports on it.
+    /// Compiles the program, called `name`, for these sizes and one device of `target`, or as many as
+    /// `by` spreads it over, and reports on it.
     ///
     /// # Errors
     /// As [`Program::compile_ahead`]. What keeps the program from running on the target is in the report.
-    pub fn check(&self, name: &str, dims: &DimValues, target: &Target, pool: &Pool) -> Result<Report> {
+    pub fn check(
+        &self,
+        name: &str,
+        dims: &DimValues,
+        by: Option<&Partitioning>,
+        target: &Target,
+        pool: &Pool,
+    ) -> Result<Report> {
         let obstacles = findings::obstacles(self);
         if !obstacles.is_empty() {
             return Ok(self.obstructed(name, target, obstacles));
         }
-        match self.compile_ahead(dims, target, pool) {
+        match self.compile_ahead(dims, by, target, pool) {
             Ok(ahead) => self.report(name, dims, &ahead),
             Err(Error::Program(error)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::DataDependent) => {
                 let is_data = error.kind() == ErrorKind::DataDependent;
@@ -33,7 +42,7 @@ impl Program {
                     kind: if is_data { "data-dependent-shape" } else { "unlowered" }.to_owned(),
                     message: error.message().to_owned(),
                     help: error.help().map(str::to_owned),
-                    source: error.loc().map(|loc| findings::source(self, loc)).unwrap_or_default(),
+                    source: error.loc().map(|loc| findings::source(loc)).unwrap_or_default(),
                 };
                 Ok(self.obstructed(name, target, vec![finding]))
             }
@@ -50,7 +59,7 @@ impl Program {
         let consulted = imported.consulted.keys().map(|symbol| symbol.to_string()).collect();
         let mut report = ahead.report(name);
         report.program.num_ops = self.num_nodes();
-        report.findings.extend(findings::dtypes(self, &imported.graph));
+        report.findings.extend(findings::dtypes(&imported.graph));
         report.findings.extend(findings::dynamic_shapes(self, &consulted));
         report.findings.sort_by_key(|finding| finding.severity);
         Ok(self.with_sources(report))
@@ -101,10 +110,15 @@ impl Ahead {
     pub fn report(&self, name: &str) -> Report {
         let arguments: Vec<Argument> = self.interface.inputs.iter().map(argument).collect();
         let stats = self.outcome.result.as_ref().ok().map(|compiled| stats(&compiled.memory));
-        let input = Input { arguments: &arguments, stats };
-        let memory = self.outcome.dump.as_ref().and_then(|dump| report::analyse(dump, &input));
-        let cost = None;
-        let target = seen(&self.target, &self.outcome.machine);
+        let optimized = self.outcome.result.as_ref().ok().and_then(|compiled| compiled.optimized.as_ref());
+        let chip = self.target.chip();
+        let devices = u32::try_from(self.num_partitions).unwrap_or(u32::MAX);
+        let input = Input { arguments: &arguments, stats, optimized, chip, devices };
+        let analysed = self.outcome.dump.as_ref().map(|dump| report::analyse(dump, &input));
+        let (memory, cost) = analysed.map_or((None, None), |(memory, cost)| (memory, Some(cost)));
+        // What a refused program would have cost is of no use, and half of it is not known.
+        let cost = cost.filter(|_| self.outcome.result.is_ok());
+        let target = seen(&self.target, &self.outcome.machine, self.num_partitions);
         let num_ops = 0;
         Report {
             schema: report::SCHEMA,
@@ -120,8 +134,9 @@ impl Ahead {
 }
 
 /// A target as libtpu describes it.
-fn seen(target: &Target, machine: &Machine) -> report::Target {
+fn seen(target: &Target, machine: &Machine, devices_used: usize) -> report::Target {
     report::Target {
+        devices_used,
         device_kind: machine.device_kind.clone(),
         num_devices: machine.num_devices,
         compiler: machine.platform_version.clone(),

@@ -1,6 +1,6 @@
 //! What can be told of a program from its trace alone: what will not run on a TPU, run badly, or be compiled again.
 
-use crate::program::Program;
+use crate::program::{Program, path_prefixes};
 use ir::symbol::Expr;
 use ir::trace::schema::{Argument as TraceArgument, SymInt};
 use ir::{DType, Graph, Loc, Op};
@@ -19,7 +19,7 @@ pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
         kind: "unlowered".to_owned(),
         message: format!("{} has no lowering: {}", op.op, op.reason),
         help: Some("under torch.compile it runs on the host between two compiled parts".to_owned()),
-        source: source(program, &op.loc),
+        source: source(&op.loc),
     });
     let data = ir::import::data_dependent_ops(program.trace()).into_iter().map(|(_, op, loc)| Finding {
         severity: Severity::Error,
@@ -30,7 +30,7 @@ pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
              (torch.where, masked_fill) or a bound on the size keeps it whole"
                 .to_owned(),
         ),
-        source: source(program, &loc),
+        source: source(&loc),
     });
     unlowered.chain(data).collect()
 }
@@ -90,14 +90,14 @@ fn buckets(least: i64, greatest: i64) -> Vec<i64> {
 }
 
 /// Lines that compute in types for which a TPU has no units.
-pub(crate) fn dtypes(program: &Program, graph: &Graph) -> Vec<Finding> {
+pub(crate) fn dtypes(graph: &Graph) -> Vec<Finding> {
     let mut lines: BTreeMap<(DType, Source), usize> = BTreeMap::new();
     for node in graph.nodes() {
         let Some(ty) = node.ty.tensor() else { continue };
         let moves = matches!(node.op, Op::Input { .. } | Op::Constant(_) | Op::Iota { .. } | Op::Convert { .. });
         let slow = matches!(ty.dtype, DType::F64 | DType::C128 | DType::I64 | DType::U64);
         if slow && !moves && ty.numel() >= SMALL {
-            let place = Source { op: String::new(), ..source(program, graph.locs.get(node.loc)) };
+            let place = Source { op: String::new(), ..source(graph.locs.get(node.loc)) };
             *lines.entry((ty.dtype, place)).or_default() += ty.numel();
         }
     }
@@ -126,9 +126,9 @@ pub(crate) fn dtypes(program: &Program, graph: &Graph) -> Vec<Finding> {
 }
 
 /// A place as reports have it: its file relative to the project or package, as in what the compiler is given.
-pub(crate) fn source(program: &Program, loc: &Loc) -> Source {
+pub(crate) fn source(loc: &Loc) -> Source {
     Source {
-        file: program.prefixes().relative(&loc.file).to_owned(),
+        file: path_prefixes().relative(&loc.file).to_owned(),
         line: loc.line,
         module: loc.module.to_string(),
         op: loc.op.to_string(),

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::{Argument, HostTensor};
 use crate::session::Session;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
+use ir::sharding::Partition;
 use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymInt};
 use ir::trace::{Trace, read_bytes};
 use ir::{DType, Graph, Loc, Precision, TensorType};
@@ -78,7 +79,6 @@ pub struct Unsupported {
 pub struct Program {
     trace: Trace,
     options: Options,
-    prefixes: PathPrefixes,
     symbolic: bool,
     /// The trace as it came, if it is to be dumped.
     source: Vec<u8>,
@@ -93,15 +93,11 @@ impl Program {
         let source = if options.dump.is_some() { bytes.clone() } else { vec![] };
         let trace = read_bytes(bytes)?;
         let symbolic = is_symbolic(&trace);
-        Ok(Program { trace, options, prefixes: path_prefixes(), symbolic, source })
+        Ok(Program { trace, options, symbolic, source })
     }
 
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
-    }
-    /// What source paths lose when they are written down.
-    pub(crate) fn prefixes(&self) -> &PathPrefixes {
-        &self.prefixes
     }
     pub(crate) fn options(&self) -> &Options {
         &self.options
@@ -181,15 +177,15 @@ impl Program {
     }
 
     pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {
-        let options = LowerOptions { locations, path_prefixes: self.prefixes.clone(), ..LowerOptions::default() };
-        Ok(lower::lower(graph, &options)?)
+        lower_partitioned(graph, locations, None)
     }
 
     /// Where each source file of the trace lies on the machine that traced it, by its name in what is written.
     pub(crate) fn source_files(&self) -> BTreeMap<String, String> {
+        let prefixes = path_prefixes();
         let mut locator = ir::trace::Locator::default();
         let locs = self.trace.graph.nodes.iter().map(|node| locator.loc(node));
-        locs.map(|loc| (self.prefixes.relative(&loc.file).to_owned(), loc.file.to_string())).collect()
+        locs.map(|loc| (prefixes.relative(&loc.file).to_owned(), loc.file.to_string())).collect()
     }
 
     /// Names and types of the tensors that a caller must give, for these sizes.
@@ -252,6 +248,13 @@ impl Program {
         let bytes = AlignedBytes::copy_of(&weights.read(name)?).map_err(Error::Execute)?;
         Ok(Some(HostTensor::contiguous(&weight.ty, HostMemory::shared(Arc::new(bytes)))))
     }
+}
+
+/// `graph` as StableHLO, spread over devices as `partition` says.
+pub(crate) fn lower_partitioned(graph: &Graph, locations: bool, partition: Option<&Partition>) -> Result<Module> {
+    let path_prefixes = path_prefixes();
+    let partition = partition.cloned();
+    Ok(lower::lower(graph, &LowerOptions { locations, path_prefixes, partition, ..LowerOptions::default() })?)
 }
 
 /// Whether an input's size, or an input itself, is a symbol.

@@ -2,7 +2,7 @@
 
 use crate::cache::DiskCache;
 use crate::error::{Error, Result};
-use runtime::{Client, CompileOptions, Device, Executable, FlagValue, Plugin, Signature};
+use runtime::{CPU_DEVICE_COUNT, Client, CompileOptions, Device, Executable, FlagValue, Plugin, Signature};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -71,8 +71,21 @@ impl Session {
     /// # Errors
     /// When there is no such plugin, or it makes no client.
     pub fn new(spec: Option<&str>, disk: Option<DiskCache>) -> Result<Session> {
+        Session::create(spec, &[], disk)
+    }
+
+    /// As [`Session::new`], on `devices` virtual devices that share the host's processor. For the CPU plugin.
+    ///
+    /// # Errors
+    /// As [`Session::new`]; also if there are to be none.
+    pub fn with_cpu_devices(spec: Option<&str>, devices: usize, disk: Option<DiskCache>) -> Result<Session> {
+        let count = i64::try_from(devices).unwrap_or(i64::MAX);
+        Session::create(spec, &[(CPU_DEVICE_COUNT, runtime::Value::I64(count))], disk)
+    }
+
+    fn create(spec: Option<&str>, options: &[(&str, runtime::Value)], disk: Option<DiskCache>) -> Result<Session> {
         let plugin = Plugin::discover(spec).map_err(Error::Plugin)?;
-        let client = Client::new(plugin, &[]).map_err(Error::Plugin)?;
+        let client = Client::new(plugin, options).map_err(Error::Plugin)?;
         let identity = identity(&plugin, &client)?;
         Ok(Session { plugin, client, identity, disk, memory: Mutex::default(), counters: Counters::default() })
     }
@@ -144,7 +157,7 @@ impl Session {
         self.executable_with(canonical, located, signature, &options).map(|found| found.0)
     }
 
-    fn executable_with(
+    pub(crate) fn executable_with(
         &self,
         canonical: &[u8],
         located: impl FnOnce() -> Result<Vec<u8>>,

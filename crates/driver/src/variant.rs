@@ -98,18 +98,18 @@ struct Alias {
     buffer: Arc<Buffer>,
 }
 
-/// A program for particular sizes, ready to be lowered, and its calling convention.
+/// A program for some sizes, and how a call's arguments and results map to its graph's.
 pub(crate) struct Prepared {
-    pub(crate) consulted: BTreeMap<Arc<str>, i64>,
-    /// What is computed, without what nobody asks for.
     pub(crate) graph: Graph,
+    /// The values of the symbols that it is good for.
+    pub(crate) consulted: BTreeMap<Arc<str>, i64>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) results: Vec<Plan>,
 }
 
 impl Prepared {
-    pub(crate) fn of(program: &Program, dims: &DimValues) -> Result<Prepared> {
+    pub(crate) fn new(program: &Program, dims: &DimValues) -> Result<Prepared> {
         let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
         let arguments = argument_of(&metas, graph.inputs.len());
         let (results, kept) = plan(&graph, &results, &arguments)?;
@@ -117,13 +117,13 @@ impl Prepared {
         let outputs = kept.into_iter().map(|k| k.1).collect();
         let graph = graph.without_dead_nodes();
         let inputs = inputs(&graph, &arguments)?;
-        Ok(Prepared { consulted, graph, inputs, outputs, results })
+        Ok(Prepared { graph, consulted, inputs, outputs, results })
     }
 }
 
-fn signature(inputs: &[Input]) -> Signature {
-    let donated = inputs.iter().enumerate().filter(|(_, i)| i.donated).map(|(i, _)| i);
-    Signature { inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(), donated: donated.collect() }
+/// Positions of the inputs whose memory the program takes over, ascending.
+pub(crate) fn donated(inputs: &[Input]) -> impl Iterator<Item = usize> {
+    inputs.iter().enumerate().filter(|(_, input)| input.donated).map(|(i, _)| i)
 }
 
 impl Variant {
@@ -135,8 +135,11 @@ impl Variant {
         device: usize,
     ) -> Result<(Variant, CompileReport)> {
         let start = Instant::now();
-        let Prepared { consulted, graph, inputs, outputs, results } = Prepared::of(program, dims)?;
-        let signature = signature(&inputs);
+        let Prepared { graph, consulted, inputs, outputs, results } = Prepared::new(program, dims)?;
+        let signature = Signature {
+            inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(),
+            donated: donated(&inputs).collect(),
+        };
         let canonical = program.lower(&graph, false)?.into_bytecode();
         let lowering = start.elapsed();
         let located = || Ok(program.lower(&graph, true)?.into_bytecode());
@@ -289,7 +292,7 @@ impl Variant {
 
 impl Input {
     /// The caller's tensor, which must be of this input's type.
-    fn tensor<'a>(&self, position: usize, given: Option<&'a Argument>) -> Result<&'a HostTensor> {
+    pub(crate) fn tensor<'a>(&self, position: usize, given: Option<&'a Argument>) -> Result<&'a HostTensor> {
         let wrong = |what: &str| {
             Error::Argument(format!(
                 "argument {position} (`{}`) must be a tensor of {}, got {what}",
@@ -384,7 +387,7 @@ fn unchanged(graph: &Graph, result: &ResultTensor) -> Option<usize> {
 }
 
 /// Dimensions by falling stride.
-fn dense_order(strides: &Strides) -> Vec<usize> {
+pub(crate) fn dense_order(strides: &Strides) -> Vec<usize> {
     let mut order: Vec<usize> = (0..strides.len()).collect();
     order.sort_by_key(|&d| std::cmp::Reverse(strides[d]));
     order
@@ -411,7 +414,7 @@ pub(crate) fn number(expr: &Expr, dims: &DimValues) -> Result<Number> {
     Ok(expr.evaluate(&|s| dims.get(s).copied())?)
 }
 
-fn value(plan: &Plan, tensors: &mut [Option<OutputTensor>], dims: &DimValues) -> Result<Value> {
+pub(crate) fn value(plan: &Plan, tensors: &mut [Option<OutputTensor>], dims: &DimValues) -> Result<Value> {
     let number = match plan {
         Plan::Output(n) => return Ok(tensors[*n].take().map_or(Value::None, Value::Tensor)),
         Plan::Argument(n) => return Ok(Value::Argument(*n)),

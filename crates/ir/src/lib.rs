@@ -30,6 +30,7 @@ pub mod literal;
 pub mod loc;
 pub mod op;
 pub mod ops;
+pub mod sharding;
 pub mod symbol;
 pub mod text;
 pub mod trace;

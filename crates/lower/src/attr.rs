@@ -1,14 +1,18 @@
-//! Every attribute of a StableHLO op, spelled from Rust types. Nothing else writes `#stablehlo`: a plugin takes a
-//! misspelt optional attribute in silence.
+//! Every attribute of a StableHLO op, spelled from Rust types. Nothing else writes `#stablehlo` and `#sdy`: a plugin takes
+//! a misspelt optional attribute in silence.
 
 use crate::session::Session;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter};
+use ir::sharding::{Axes, Mesh, Sharding};
 use ir::{Comparison, DType, Error, Precision, Result};
 use melior::ir::attribute::{BoolAttribute, DenseElementsAttribute, DenseI64ArrayAttribute, IntegerAttribute};
 use melior::ir::r#type::{IntegerType, RankedTensorType};
 use melior::ir::{Attribute, Type};
 use smallvec::SmallVec;
 use std::fmt::Write;
+
+/// What the module calls its mesh.
+pub(crate) const MESH: &str = "mesh";
 
 /// A number as MLIR's `i64` has it.
 pub(crate) fn signed(x: usize) -> Result<i64> {
@@ -139,13 +143,36 @@ impl<'c> Session<'c> {
     }
 
     /// The attributes of `@main`'s arguments: `aliased[i]` is the result that may take argument `i`'s memory.
-    pub(crate) fn arguments(&self, aliased: &[Option<usize>]) -> Result<Attribute<'c>> {
-        let dictionary = |result: &Option<usize>| match result {
-            Some(result) => format!("{{tf.aliasing_output = {result} : i32}}"),
-            None => "{}".to_owned(),
+    pub(crate) fn arguments(&self, aliased: &[Option<usize>]) -> Result<Option<Attribute<'c>>> {
+        let partition = self.options.partition.as_ref();
+        let dictionary = |(i, result): (usize, &Option<usize>)| {
+            let sharding = partition.and_then(|p| Some(sharded(p.mesh(), p.inputs().get(i)?)));
+            let alias = result.map(|result| format!("tf.aliasing_output = {result} : i32"));
+            sharding.into_iter().chain(alias).collect()
         };
-        let all: Vec<String> = aliased.iter().map(dictionary).collect();
-        self.parse(format!("[{}]", all.join(", ")))
+        self.dictionaries(aliased.iter().enumerate().map(dictionary).collect())
+    }
+
+    /// The attributes of `@main`'s results.
+    pub(crate) fn results(&self) -> Result<Option<Attribute<'c>>> {
+        let Some(partition) = &self.options.partition else { return Ok(None) };
+        let mark = |s: &Option<Sharding>| s.iter().map(|s| sharded(partition.mesh(), s)).collect();
+        self.dictionaries(partition.outputs().iter().map(mark).collect())
+    }
+
+    /// `[{a = 1, b = 2}, {}]`, unless all are empty.
+    fn dictionaries(&self, all: Vec<Vec<String>>) -> Result<Option<Attribute<'c>>> {
+        if all.iter().all(Vec::is_empty) {
+            return Ok(None);
+        }
+        let all: Vec<String> = all.into_iter().map(|entries| format!("{{{}}}", entries.join(", "))).collect();
+        self.parse(format!("[{}]", all.join(", "))).map(Some)
+    }
+
+    /// `#sdy.mesh<["data"=4, "model"=2]>`
+    pub(crate) fn mesh(&self, mesh: &Mesh) -> Result<Attribute<'c>> {
+        let axes: Vec<String> = mesh.axes().iter().map(|(name, size)| format!("{name:?}={size}")).collect();
+        self.parse(format!("#sdy.mesh<[{}]>", axes.join(", ")))
     }
 
     /// Absent lists are empty, as StableHLO prints them.
@@ -166,6 +193,14 @@ impl<'c> Session<'c> {
     fn i64(&self) -> Type<'c> {
         IntegerType::new(self.context, 64).into()
     }
+}
+
+/// `sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>`. The dimensions are closed: no partitioner splits them further.
+fn sharded(mesh: &Mesh, sharding: &Sharding) -> String {
+    let quoted = |&axis: &usize| format!("{:?}", mesh.axes()[axis].0);
+    let dim = |axes: &Axes| format!("{{{}}}", axes.iter().map(quoted).collect::<Vec<_>>().join(", "));
+    let dims: Vec<String> = sharding.dims().iter().map(dim).collect();
+    format!("sdy.sharding = #sdy.sharding<@{MESH}, [{}]>", dims.join(", "))
 }
 
 /// `b, f, 0, 1`: what each dimension is.

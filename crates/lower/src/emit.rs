@@ -1,13 +1,15 @@
 //! The one match from core ops to StableHLO.
 
+use crate::attr::MESH;
 use crate::constant::{greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
+use ir::sharding::Mesh;
 use ir::{Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type};
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
-use melior::ir::operation::{OperationBuilder, OperationMutLike};
+use melior::ir::operation::{Operation, OperationBuilder, OperationMutLike};
 use melior::ir::r#type::FunctionType;
 
 use melior::ir::{Attribute, Block, Identifier, Location, Module, Region, RegionLike};
@@ -34,6 +36,9 @@ pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph, aliased: &[Option
     let outputs = scope.graph(graph, &scope.arguments(inputs.len())?)?;
     scope.push(Instruction::new("func.return").operands(&outputs), &[])?;
 
+    if let Some(partition) = &session.options.partition {
+        module.body().append_operation(mesh(session, partition.mesh())?);
+    }
     let id = |name| Identifier::new(session.context, name);
     let signature = FunctionType::new(session.context, &inputs, &results).into();
     let mut attributes: Vec<(Identifier<'c>, Attribute<'c>)> = vec![
@@ -41,12 +46,21 @@ pub(crate) fn module<'c>(session: &Session<'c>, graph: &Graph, aliased: &[Option
         (id("sym_visibility"), StringAttribute::new(session.context, "public").into()),
         (id("function_type"), TypeAttribute::new(signature).into()),
     ];
-    if aliased.iter().any(Option::is_some) {
-        attributes.push((id("arg_attrs"), session.arguments(aliased)?));
-    }
+    attributes.extend(session.arguments(aliased)?.map(|all| (id("arg_attrs"), all)));
+    attributes.extend(session.results()?.map(|all| (id("res_attrs"), all)));
     let function = OperationBuilder::new("func.func", unknown).add_attributes(&attributes).add_regions([region]);
     module.body().append_operation(function.build().map_err(internal)?);
     Ok(module)
+}
+
+/// The devices, as the shardings name them.
+fn mesh<'c>(session: &Session<'c>, mesh: &Mesh) -> Result<Operation<'c>> {
+    let id = |name| Identifier::new(session.context, name);
+    let name = StringAttribute::new(session.context, MESH).into();
+    OperationBuilder::new("sdy.mesh", Location::unknown(session.context))
+        .add_attributes(&[(id("sym_name"), name), (id("mesh"), session.mesh(mesh)?)])
+        .build()
+        .map_err(internal)
 }
 
 /// For each input the output that is its next value.

@@ -16,6 +16,9 @@
 //! results of their op. Special functions (`erf`, `lgamma`, ...) are CHLO ops, which plugins expand themselves; where their
 //! answer is not the core op's, `function` writes another formula.
 //!
+//! With a [`Partition`], arguments and results carry `sdy.sharding` and the module holds the mesh they name: attributes and
+//! an op of the Shardy dialect, which are as foreign to our MLIR as StableHLO's.
+//!
 //! A [`Module`] is bytecode: `Send`, free of any MLIR context, the same bytes on every host. Its text is for people
 //! and is printed from the bytecode on demand. With [`LowerOptions::locations`] off, the bytes do not depend on where
 //! the program came from: that form keys the compile cache.
@@ -32,6 +35,7 @@ mod module;
 mod scope;
 mod session;
 
+use ir::sharding::Partition;
 pub use ir::{Error, Result};
 pub use location::PathPrefixes;
 pub use module::{Module, TextOptions};
@@ -53,11 +57,14 @@ pub struct LowerOptions {
     pub donate: bool,
     /// What to cut off source paths.
     pub path_prefixes: PathPrefixes,
+    /// How arguments and results are spread over devices, as Shardy marks. The module still says what is computed on the
+    /// whole; who compiles it asks for as many partitions as the mesh has devices.
+    pub partition: Option<Partition>,
 }
 
 impl Default for LowerOptions {
     fn default() -> LowerOptions {
-        LowerOptions { locations: true, donate: true, path_prefixes: PathPrefixes::default() }
+        LowerOptions { locations: true, donate: true, path_prefixes: PathPrefixes::default(), partition: None }
     }
 }
 
@@ -65,10 +72,13 @@ impl Default for LowerOptions {
 ///
 /// # Errors
 /// `Internal`, if `graph` is not well-formed: operands that come later or are missing, tuples where tensors belong.
-/// `Invalid`, if bodies nest deeper than 64 levels.
+/// `Invalid`, if bodies nest deeper than 64 levels, or a sharding does not fit its tensor.
 pub fn lower(graph: &ir::Graph, options: &LowerOptions) -> Result<Module> {
     let context = session::context();
     let session = session::Session::new(&context, options);
+    if let Some(partition) = &options.partition {
+        partition.check(graph)?;
+    }
     let mut aliased = emit::next_values(graph)?;
     if !options.donate {
         aliased.fill(None);

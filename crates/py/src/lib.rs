@@ -4,6 +4,7 @@ mod ahead;
 mod device;
 mod dlpack;
 mod errors;
+mod partitioned;
 
 use dlpack::Exchange;
 use driver::{CompileReport, DiskCache, Observer, Options, Origin, Program as Traced, Runner, Session, Stage, Value};
@@ -17,17 +18,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sessions by plugin: each plugin is loaded once, when a program first asks for it.
-static SESSIONS: Mutex<Option<HashMap<String, Arc<Session>>>> = Mutex::new(None);
+/// A plugin, and how many virtual devices it is asked for, if that was said.
+type SessionKey = (String, Option<usize>);
+
+/// Each is made once, when a program first asks for it.
+static SESSIONS: Mutex<Option<HashMap<SessionKey, Arc<Session>>>> = Mutex::new(None);
 
 fn session(plugin: String) -> PyResult<Arc<Session>> {
+    session_with(plugin, None)
+}
+
+/// The session with this many virtual CPU devices.
+fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>> {
     let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let sessions = sessions.get_or_insert_default();
-    if let Some(known) = sessions.get(&plugin) {
+    let key = (plugin, devices);
+    if let Some(known) = sessions.get(&key) {
         return Ok(known.clone());
     }
-    let new = Arc::new(Session::new(Some(&plugin), DiskCache::from_env()).map_err(raise)?);
-    sessions.insert(plugin, new.clone());
+    let (spec, disk) = (Some(&*key.0), DiskCache::from_env());
+    let new = match devices {
+        None => Session::new(spec, disk),
+        Some(count) => Session::with_cpu_devices(spec, count, disk),
+    };
+    let new = Arc::new(new.map_err(raise)?);
+    sessions.insert(key, new.clone());
     Ok(new)
 }
 
@@ -118,20 +133,7 @@ impl Program {
         let exchange = Exchange::get(py)?;
         let arguments = args.iter().map(|a| exchange.argument(&a)).collect::<PyResult<Vec<_>>>()?;
         let results = py.detach(|| self.runner.run(&arguments, &mut draw_seed)).map_err(raise)?;
-        let objects = PyList::empty(py);
-        for value in results {
-            let object = match value {
-                Value::Tensor(t) => exchange.object(py, t)?,
-                Value::Argument(i) => args.get_item(i)?,
-                Value::Result(i) => objects.get_item(i)?,
-                Value::Int(n) => n.into_pyobject(py)?.into_any(),
-                Value::Float(x) => x.into_pyobject(py)?.into_any(),
-                Value::Bool(b) => b.into_pyobject(py)?.to_owned().into_any(),
-                Value::None => py.None().into_bound(py),
-            };
-            objects.append(object)?;
-        }
-        Ok(objects)
+        objects(exchange, args, results)
     }
 
     /// Starts the program on device `tpu:index`, on tensors of that device and numbers; returns while it computes. `wrap`
@@ -164,6 +166,25 @@ impl Program {
         }
         Ok(objects)
     }
+}
+
+/// What a program called on `args` returns to Python.
+fn objects<'py>(exchange: &Exchange, args: &Bound<'py, PyList>, results: Vec<Value>) -> PyResult<Bound<'py, PyList>> {
+    let py = args.py();
+    let objects = PyList::empty(py);
+    for value in results {
+        let object = match value {
+            Value::Tensor(t) => exchange.object(py, t)?,
+            Value::Argument(i) => args.get_item(i)?,
+            Value::Result(i) => objects.get_item(i)?,
+            Value::Int(n) => n.into_pyobject(py)?.into_any(),
+            Value::Float(x) => x.into_pyobject(py)?.into_any(),
+            Value::Bool(b) => b.into_pyobject(py)?.to_owned().into_any(),
+            Value::None => py.None().into_bound(py),
+        };
+        objects.append(object)?;
+    }
+    Ok(objects)
 }
 
 /// Hands reports of compiles to a Python callable, as a dictionary. What it raises is reported, and stops nothing.
@@ -237,6 +258,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<Program>()?;
     m.add_class::<Unsupported>()?;
+    m.add_class::<partitioned::Partitioned>()?;
     m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;
     m.add_function(wrap_pyfunction!(op_names, m)?)?;
