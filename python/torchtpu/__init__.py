@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchtpu._check import Report, check
     from torchtpu._plugins import set_plugin
     from torchtpu._stats import stats
+    from torchtpu._step import Step, capture_step
     from torchtpu.device import eager_mode
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "UnsupportedOp",
     "__version__",
     "capture",
+    "capture_step",
     "check",
     "eager_mode",
     "lower",
@@ -37,8 +39,10 @@ __all__ = [
 
 _LATER = {
     "Report": "torchtpu._check",
+    "Step": "torchtpu._step",
     "Trace": "torchtpu._capture",
     "capture": "torchtpu._capture",
+    "capture_step": "torchtpu._step",
     "check": "torchtpu._check",
     "eager_mode": "torchtpu.device",
     "lower": "torchtpu._capture",

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from torchtpu import _native, _plugins
 from torchtpu._capture import Trace, capture
+from torchtpu._sharding import Mesh, Shard, native_mesh, native_shard
 from torchtpu.backend import precision
 
 # What a worker runs: only the compiled module, so that it starts in no time. Its arguments: that module, libtpu, a folder.
@@ -101,12 +102,28 @@ class Report:
 
 
 @overload
-def check(fn_or_trace: Any, *args: Any, target: str = ..., timeout: float = ..., **kwargs: Any) -> Report: ...
+def check(
+    fn_or_trace: Any,
+    *args: Any,
+    target: str = ...,
+    mesh: Mesh | None = ...,
+    shard: Shard | None = ...,
+    timeout: float = ...,
+    dims: Mapping[str, int] | None = ...,
+    **kwargs: Any,
+) -> Report: ...
 
 
 @overload
 def check(
-    fn_or_trace: Any, *args: Any, target: Sequence[str], timeout: float = ..., **kwargs: Any
+    fn_or_trace: Any,
+    *args: Any,
+    target: Sequence[str],
+    mesh: Mesh | None = ...,
+    shard: Shard | None = ...,
+    timeout: float = ...,
+    dims: Mapping[str, int] | None = ...,
+    **kwargs: Any,
 ) -> list[Report]: ...
 
 
@@ -114,6 +131,8 @@ def check(
     fn_or_trace: Any,
     *args: Any,
     target: str | Sequence[str] = "v5e:1x1",
+    mesh: Mesh | None = None,
+    shard: Shard | None = None,
     timeout: float = 1800.0,
     dims: Mapping[str, int] | None = None,
     **kwargs: Any,
@@ -123,36 +142,47 @@ def check(
     Args:
         fn_or_trace: a function or module to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
         target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each.
+        mesh: sizes of named axes, such as ``{"data": 4, "model": 2}``, along which the slice's devices are arranged. Without
+            one the program is for one device.
+        shard: what is split by what: patterns over the names of inputs (parameters by their qualified names), each with an
+            axis, a tuple of axes or ``None`` per dimension, such as ``{"*.q_proj.weight": ("model", None)}``. The first
+            that matches decides; what none matches is whole on every device.
         timeout: seconds that the compiler may take for a target.
         dims: sizes of symbolic dimensions, by symbol.
 
     Raises:
         Error: there is no libtpu, or it crashed, or took too long.
         ValueError: ``target`` is no TPU slice.
+        CompileError: ``shard`` does not fit the program or ``mesh``.
     """
+    if shard and not mesh:
+        raise TypeError("shard without a mesh: give mesh, such as {'data': 4}")
+    options = {
+        "dims": dict(dims or {}),
+        "mesh": native_mesh(mesh or {}),
+        "shard": native_shard(shard or {}),
+        "timeout": timeout,
+    }
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
     name = "trace" if isinstance(fn_or_trace, Trace) else getattr(fn_or_trace, "__name__", type(fn_or_trace).__name__)
     targets = [target] if isinstance(target, str) else list(target)
-    forward = _reports(trace, name, targets, timeout, dims or {})
+    forward = _reports(trace, name, targets, **options)
     if trace.backward is not None:
-        backward = _reports(trace.backward, f"{name}, backward", targets, timeout, dims or {})
+        backward = _reports(trace.backward, f"{name}, backward", targets, **options)
         for report, of_backward in zip(forward, backward, strict=True):
             report.backward = of_backward
     return forward[0] if isinstance(target, str) else forward
 
 
-def _reports(
-    trace: Trace, name: str, targets: list[str], timeout: float, dims: Mapping[str, int]
-) -> list[Report]:
+def _reports(trace: Trace, name: str, targets: list[str], **options: Any) -> list[Report]:
     worker = [sys.executable, "-I", "-c", _WORKER, str(_native.__file__)]
     reports = _native.check_program(
         trace.to_bytes(),
         name=name,
         targets=targets,
-        dims=dict(dims),
         precision=precision(),
         worker=worker,
         libtpu=_plugins.libtpu(),
-        timeout=timeout,
+        **options,
     )
     return [Report(report) for report in reports]

@@ -76,6 +76,8 @@ def check_program(
     name: str,
     targets: list[str],
     dims: dict[str, int],
+    mesh: list[tuple[str, int]],
+    shard: list[tuple[str, list[list[str]]]],
     precision: str,
     worker: list[str],
     libtpu: str,

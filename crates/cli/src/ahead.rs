@@ -3,8 +3,9 @@
 use crate::output::{Failure, Printer};
 use crate::{args, inputs};
 use aot::{Launcher, Pool};
-use driver::{Ahead, DimValues, Program};
+use driver::{Ahead, DimValues, Partitioning, Program};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ir::sharding::Rules;
 use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,37 +17,42 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// What is compiled: a trace at these sizes, or StableHLO.
 pub(crate) enum Source {
-    Trace { name: String, program: Box<Program>, dims: DimValues },
+    Trace { name: String, program: Box<Program>, dims: DimValues, by: Option<Partitioning> },
     Stablehlo { name: String, program: Vec<u8> },
 }
 
 impl Source {
-    pub(crate) fn read(source: &args::Source) -> Result<Source, Failure> {
+    pub(crate) fn read(source: &args::Source, ahead: &args::Ahead) -> Result<Source, Failure> {
+        let rules = Rules(ahead.shard.clone());
+        let by = ahead.mesh.clone().map(|mesh| Partitioning { mesh, rules });
         let name = source.trace.file_name().map_or_else(|| "-".to_owned(), |name| name.to_string_lossy().into_owned());
         if inputs::is_mlir(source) {
+            if by.is_some() {
+                return Err(Failure::tool("a .mlir carries its own sharding marks: --mesh and --shard are for traces"));
+            }
             return Ok(Source::Stablehlo { name, program: inputs::read(&source.trace)? });
         }
         let program = Box::new(inputs::program(source)?);
-        Ok(Source::Trace { name, program, dims: inputs::dims(source) })
+        Ok(Source::Trace { name, program, dims: inputs::dims(source), by })
     }
 
     pub(crate) fn compile(&self, target: &Target, pool: &Pool) -> Result<Ahead, Failure> {
         Ok(match self {
-            Source::Trace { program, dims, .. } => program.compile_ahead(dims, target, pool)?,
+            Source::Trace { program, dims, by, .. } => program.compile_ahead(dims, by.as_ref(), target, pool)?,
             Source::Stablehlo { program, .. } => Ahead::of_stablehlo(program, target, pool)?,
         })
     }
 
     pub(crate) fn check(&self, target: &Target, pool: &Pool) -> Result<Report, Failure> {
         Ok(match self {
-            Source::Trace { name, program, dims } => program.check(name, dims, target, pool)?,
+            Source::Trace { name, program, dims, by } => program.check(name, dims, by.as_ref(), target, pool)?,
             Source::Stablehlo { name, .. } => self.compile(target, pool)?.report(name),
         })
     }
 
     pub(crate) fn report(&self, ahead: &Ahead) -> Result<Report, Failure> {
         Ok(match self {
-            Source::Trace { name, program, dims } => program.report(name, dims, ahead)?,
+            Source::Trace { name, program, dims, .. } => program.report(name, dims, ahead)?,
             Source::Stablehlo { name, .. } => ahead.report(name),
         })
     }

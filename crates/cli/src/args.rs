@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ir::sharding::{Mesh, Rule};
 use std::path::PathBuf;
 use target::Target;
 
@@ -196,6 +197,13 @@ pub(crate) struct Ahead {
     /// Compile for N targets at once
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: u16,
+    /// Spread the program over the slice's devices, arranged along these axes
+    #[arg(long, value_name = "AXIS=SIZE,...", requires = "shard")]
+    pub(crate) mesh: Option<Mesh>,
+    /// Split inputs and results whose names match PATTERN: for each dimension an axis, several joined by +, or None; may be
+    /// repeated, and the first that matches decides
+    #[arg(long, value_name = "PATTERN=AXIS,...", requires = "mesh")]
+    pub(crate) shard: Vec<Rule>,
     /// Give up on a target after SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,

@@ -38,27 +38,25 @@ pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
 /// Inputs whose sizes only a call gives: each new size compiles again.
 pub(crate) fn dynamic_shapes(program: &Program, consulted: &BTreeSet<String>) -> Vec<Finding> {
     let trace = program.trace();
-    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for input in &trace.graph.inputs {
         let TraceArgument::AsTensor(tensor) = input else { continue };
         let Some(meta) = trace.graph.tensor_values.get(&tensor.name) else { continue };
         for (dimension, size) in meta.sizes.iter().enumerate() {
-            if let SymInt::AsExpr(expr) = size {
+            let SymInt::AsExpr(expr) = size else { continue };
+            // An extent that follows from others comes with them.
+            let Ok(free) = Expr::parse(&expr.expr_str).map(|expr| expr.free()) else { continue };
+            for symbol in free.iter().filter(|symbol| consulted.contains(&***symbol)) {
                 let place = format!("dimension {dimension} of `{}`", tensor.name);
-                places.entry(&expr.expr_str).or_default().push(place);
+                places.entry(symbol.to_string()).or_default().push(place);
             }
         }
     }
-    let depends = |expr: &str| {
-        let free = Expr::parse(expr).map(|expr| expr.free());
-        free.is_ok_and(|free| free.iter().any(|symbol| consulted.contains(&**symbol)))
-    };
-    let found = places.into_iter().filter(|(expr, _)| depends(expr));
-    found.map(|(expr, places)| dynamic_shape(program, expr, &places)).collect()
+    places.into_iter().map(|(symbol, places)| dynamic_shape(program, &symbol, &places)).collect()
 }
 
-fn dynamic_shape(program: &Program, expr: &str, places: &[String]) -> Finding {
-    let range = program.trace().range_constraints.get(expr);
+fn dynamic_shape(program: &Program, symbol: &str, places: &[String]) -> Finding {
+    let range = program.trace().range_constraints.get(symbol);
     let least = range.and_then(|range| range.min_val).unwrap_or(1).max(1);
     let greatest = range.and_then(|range| range.max_val).filter(|&max| max <= LARGEST_BUCKET);
     let sizes = match greatest {
@@ -76,7 +74,7 @@ fn dynamic_shape(program: &Program, expr: &str, places: &[String]) -> Finding {
     Finding {
         severity: Severity::Note,
         kind: "dynamic-shape".to_owned(),
-        message: format!("{} is `{expr}`, {sizes}: each new size compiles again", places.join(", ")),
+        message: format!("{} is `{symbol}`, {sizes}: each new size compiles again", places.join(", ")),
         help: Some(help),
         source: Source::default(),
     }

@@ -2,7 +2,8 @@
 
 use crate::errors::{self, raise};
 use aot::{Launcher, Pool};
-use driver::{Options, Program};
+use driver::{Options, Partitioning, Program};
+use ir::sharding::{Mesh, Rule, Rules, Spec};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use report::Report;
@@ -15,7 +16,7 @@ use target::Target;
 /// Reports on a trace, one a target, each as JSON. `worker` is a command that calls [`aot_worker`] with two more
 /// arguments, libtpu's path and a folder.
 #[pyfunction]
-#[pyo3(signature = (trace, *, name, targets, dims, precision, worker, libtpu, timeout))]
+#[pyo3(signature = (trace, *, name, targets, dims, mesh, shard, precision, worker, libtpu, timeout))]
 #[allow(clippy::too_many_arguments)] // keywords all
 fn check_program(
     py: Python<'_>,
@@ -23,6 +24,8 @@ fn check_program(
     name: &str,
     targets: Vec<String>,
     dims: BTreeMap<String, i64>,
+    mesh: Vec<(String, usize)>,
+    shard: Vec<(String, Spec)>,
     precision: &str,
     worker: Vec<OsString>,
     libtpu: PathBuf,
@@ -40,8 +43,16 @@ fn check_program(
     let trace = trace.to_vec();
     let reports = py.detach(|| {
         let program = Program::from_bytes(trace, options)?;
+        let rules = Rules(shard.into_iter().map(|(pattern, spec)| Rule { pattern, spec }).collect());
+        let by = match mesh.is_empty() {
+            true => None,
+            false => Some(Partitioning { mesh: Mesh::new(mesh)?, rules }),
+        };
         let pool = Pool::new(launcher, libtpu, limit);
-        targets.iter().map(|target| program.check(name, &dims, target, &pool)).collect::<driver::Result<Vec<_>>>()
+        targets
+            .iter()
+            .map(|target| program.check(name, &dims, by.as_ref(), target, &pool))
+            .collect::<driver::Result<Vec<_>>>()
     });
     // An interrupt ends the worker as well, which is then not the error to tell.
     py.check_signals()?;

@@ -7,7 +7,7 @@ use report::Report;
 use std::path::Path;
 
 pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
-    let source = ahead::Source::read(&args.source)?;
+    let source = ahead::Source::read(&args.source, &args.ahead)?;
     let pool = ahead::pool(&args.ahead)?;
     let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, |target| source.check(target, &pool))?;
     let text = match args.format {

@@ -1,0 +1,208 @@
+"""``torchtpu.check``: what it says of programs on TPUs that are not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torchtpu
+from torch import nn
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="libtpu is Google's; `make setup WITHOUT_LIBTPU=1` leaves it out"
+)
+
+
+class Net(nn.Module):
+    """Two layers, of which the first is wide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(300, 4000, bias=False)
+        self.down = nn.Linear(4000, 10, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(self.up(x).tanh())
+
+
+def line_of(function, text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+def test_memory_is_attributed_to_parameters_and_lines() -> None:
+    net = Net().bfloat16().requires_grad_(False)
+    report = torchtpu.check(net, torch.zeros(64, 300, dtype=torch.bfloat16))
+    assert report.runs and report.backward is None
+    memory = report.data["memory"]
+    assert report.peak_hbm is not None
+    assert sum(holder["bytes"] for holder in report.holders) + memory["unattributed"] == report.peak_hbm
+    assert memory["unattributed"] <= 0.05 * report.peak_hbm
+    largest = report.holders[0]
+    assert (largest["kind"], largest["values"]) == ("argument", ["up.weight"])
+    assert 300 * 4000 * 2 <= largest["bytes"] <= 1.3 * 300 * 4000 * 2
+
+
+def test_cost_counts_what_the_program_computes_and_names_its_lines() -> None:
+    net = Net().bfloat16().requires_grad_(False)
+    report = torchtpu.check(net, torch.zeros(64, 300, dtype=torch.bfloat16))
+    products = 2 * 64 * (300 * 4000 + 4000 * 10)
+    assert report.flops is not None and report.hbm_bytes is not None and report.seconds is not None
+    assert products <= report.flops <= 1.1 * products
+    assert report.hbm_bytes >= 300 * 4000 * 2
+    assert report.seconds >= report.hbm_bytes / 819e9
+    places = {(Path(line["source"]["file"]).name, line["source"]["line"]) for line in report.data["cost"]["lines"]}
+    assert ("test_check.py", line_of(Net, "self.up(x)")) in places
+
+
+def test_several_targets_give_a_report_each_and_training_one_for_its_backward() -> None:
+    targets = ["v5e:1x1", "v5p:1x1x1"]
+    reports = torchtpu.check(Net(), torch.zeros(8, 300), target=targets)
+    assert [report.data["target"]["name"] for report in reports] == targets
+    assert all(report.backward is not None and report.runs for report in reports)
+    assert reports[0].data["target"]["hbm_bytes"] < reports[1].data["target"]["hbm_bytes"]
+
+
+def test_what_cannot_be_compiled_is_found_with_its_line() -> None:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].sum()
+
+    report = torchtpu.check(positive, torch.zeros(9))
+    assert not report.runs and report.peak_hbm is None
+    (finding,) = report.findings
+    assert (finding["severity"], finding["kind"]) == ("error", "data-dependent-shape")
+    assert finding["source"]["line"] == line_of(positive, "x[x > 0]") and finding["help"]
+
+
+def test_slow_types_are_told_by_line() -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return (x.double() * 3).float()
+
+    report = torchtpu.check(double, torch.zeros(64, 64))
+    (finding,) = report.findings
+    assert (finding["severity"], finding["kind"]) == ("warning", "dtype") and "f64" in finding["message"]
+    assert finding["source"]["line"] == line_of(double, "x.double()")
+
+
+def test_sizes_that_recompile_are_told_with_buckets(tmp_path: Path) -> None:
+    rows = torch.export.Dim("rows", min=2, max=100)
+    program = torch.export.export(Net(), (torch.zeros(8, 300),), dynamic_shapes=({0: rows},))
+    torch.export.save(program, tmp_path / "net.pt2")
+    trace = torchtpu.Trace(json.loads(read_model(tmp_path / "net.pt2")))
+    (symbol,) = trace.program["range_constraints"]
+    report = torchtpu.check(trace, dims={symbol: 8})
+    (finding,) = [f for f in report.findings if f["kind"] == "dynamic-shape"]
+    assert "`x`" in finding["message"] and "2, 4, 8, 16, 32, 64, 100: 7 programs" in finding["help"]
+
+
+def read_model(archive: Path) -> bytes:
+    import zipfile
+
+    with zipfile.ZipFile(archive) as file:
+        name = next(name for name in file.namelist() if name.endswith("models/model.json"))
+        return file.read(name)
+
+
+def test_a_program_that_does_not_fit_is_refused_with_who_holds_the_most() -> None:
+    def large(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w) @ w
+
+    x = torch.empty(65536, 65536, dtype=torch.bfloat16, device="meta")
+    report = torchtpu.check(capture_abstract(large, x, x))
+    assert not report.runs and "does not fit on v5e:1x1" in report.summary
+    assert report.peak_hbm is not None and report.peak_hbm >= 3 * 65536 * 65536 * 2
+    assert report.data["verdict"]["advice"]
+    assert len(report.holders) >= 3
+
+
+def capture_abstract(fn, *args: torch.Tensor) -> torchtpu.Trace:
+    """A trace of tensors that nobody could allocate."""
+
+    class Abstract(nn.Module):
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            return fn(*inputs)
+
+    step = torchtpu.capture_step  # loads what captures without allocating
+    assert callable(step)
+    program = torch.export.export(Abstract(), args)
+    from torchtpu.trace import walk
+
+    return torchtpu.Trace(walk(program.graph_module).program)
+
+
+def test_a_mesh_makes_shards_and_tells_collectives() -> None:
+    net = Net().bfloat16().requires_grad_(False)
+    x = torch.zeros(64, 300, dtype=torch.bfloat16)
+    whole = torchtpu.check(net, x, target="v5e:2x2")
+    shard = {"up.weight": ("model", None), "down.weight": (None, "model")}
+    split = torchtpu.check(net, x, target="v5e:2x2", mesh={"model": 4}, shard=shard)
+    assert split.runs and split.data["target"]["devices_used"] == 4
+    assert split.peak_hbm < whole.peak_hbm / 2
+    assert any(c["kind"].startswith("all-reduce") and c["bytes"] > 0 for c in split.data["cost"]["collectives"])
+
+
+def test_a_mesh_that_does_not_fit_is_an_error() -> None:
+    x = torch.zeros(64, 300)
+    with pytest.raises(torchtpu.Error, match=r"the mesh has 8 devices, v5e:2x2 has 4"):
+        torchtpu.check(Net().requires_grad_(False), x, target="v5e:2x2", mesh={"data": 8}, shard={"*": ("data",)})
+    with pytest.raises(TypeError, match="shard without a mesh"):
+        torchtpu.check(Net(), x, shard={"*": ("data",)})
+    with pytest.raises(ValueError, match="`v5e` is no TPU slice: it lacks its shape"):
+        torchtpu.check(Net(), x, target="v5e")
+
+
+def test_a_report_is_saved_in_the_form_its_name_asks_for(tmp_path: Path) -> None:
+    report = torchtpu.check(Net().requires_grad_(False), torch.zeros(8, 300))
+    for name in ("report.json", "report.html", "report.txt"):
+        report.save(tmp_path / name)
+    assert json.loads((tmp_path / "report.json").read_text()) == report.data
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "report.txt").read_text() == report.text() == str(report)
+    assert "up.weight" in report.text()
+
+
+def test_the_same_program_gives_the_same_report_in_every_process() -> None:
+    code = """
+import sys; sys.path.insert(0, sys.argv[1])
+import torch, torchtpu, test_check
+net = test_check.Net().requires_grad_(False)
+print(torchtpu.check(net, torch.zeros(8, 300))._json)
+"""
+    folder = str(Path(__file__).parent)
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code, folder],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_an_interrupted_check_leaves_no_worker(tmp_path: Path) -> None:
+    source = tmp_path / "hang.c"
+    source.write_text("#include <unistd.h>\nvoid *GetPjrtApi(void) { for (;;) sleep(1); }\n")
+    library = tmp_path / "hang.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    code = f"""
+import torch, torchtpu
+from torchtpu import _plugins
+_plugins.libtpu = lambda: {str(library)!r}
+try:
+    torchtpu.check(torch.nn.Linear(2, 2), torch.zeros(1, 2), timeout=1.0)
+except torchtpu.Error as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "took longer than 1 s" in run.stdout
+    assert str(library) not in subprocess.run(["ps", "axww"], capture_output=True, text=True, check=False).stdout
