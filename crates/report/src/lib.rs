@@ -4,7 +4,7 @@
 //! Nothing here loads a compiler, and nothing relies on ids to lead somewhere or on sizes to make sense: what is read
 //! was written by a foreign library.
 //!
-//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program.
+//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program, [`text()`] a report for a terminal.
 
 mod cost;
 mod index;
@@ -14,10 +14,12 @@ mod shape;
 mod source;
 #[cfg(test)]
 mod testing;
+mod text;
 mod timeline;
 
 pub use memory::compiler_peak;
 pub use model::*;
+pub use text::text;
 
 use hlo::proto::{HloModuleProto, HloProto};
 use target::Chip;
