@@ -4,7 +4,7 @@
 //! Nothing here loads a compiler, and nothing relies on ids to lead somewhere or on sizes to make sense: what is read
 //! was written by a foreign library.
 //!
-//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program.
+//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program, [`text()`] a report for a terminal.
 
 mod cost;
 mod html;
@@ -16,10 +16,12 @@ mod source;
 mod sources;
 #[cfg(test)]
 mod testing;
+mod text;
 mod timeline;
 
 pub use html::html;
 pub use model::*;
+pub use text::text;
 
 use hlo::proto::{HloModuleProto, HloProto};
 use target::Chip;

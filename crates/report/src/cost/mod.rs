@@ -205,7 +205,7 @@ impl<'a> Walk<'a> {
                         steps.extend(self.computation(called, runs, depth + 1));
                     }
                 }
-                opcode if is_free(instruction) => {
+                opcode if is_free(instruction) || is_scalar(index, instruction) => {
                     if opcode != "tuple" {
                         let maker = instruction.operand_ids.first().and_then(|id| self.makers.get(id)).cloned();
                         self.makers.extend(maker.map(|maker| (instruction.id, maker)));
@@ -401,6 +401,19 @@ fn is_free(instruction: &HloInstructionProto) -> bool {
             | "async-update"
     ) || opcode.ends_with("-done")
         || (opcode == "custom-call" && free_calls.contains(&instruction.custom_call_target.as_str()))
+}
+
+/// Whether an instruction is arithmetic on single numbers, such as a loop's counter: the scalar unit does that on the side.
+fn is_scalar(index: &Index<'_>, instruction: &HloInstructionProto) -> bool {
+    let is_number = |it: &HloInstructionProto| {
+        it.shape.as_ref().is_some_and(|shape| shape.dimensions.is_empty() && shape.tuple_shapes.is_empty())
+    };
+    instruction.called_computation_ids.is_empty()
+        && is_number(instruction)
+        && instruction.operand_ids.len() <= 3
+        && index.operands(instruction).all(is_number)
+        && collective::kind(instruction).is_none()
+        && !matches!(instruction.opcode.as_str(), "custom-call" | "infeed" | "outfeed" | "send" | "recv")
 }
 
 fn region_kind(instruction: &HloInstructionProto) -> String {

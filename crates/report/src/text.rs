@@ -1,0 +1,417 @@
+//! A report for a terminal: at most [`WIDTH`] columns, the same bytes for the same report.
+//!
+//! What differs only in the numbers of a module's path (the layers of a stack) is one row here, with `*` for the numbers
+//! and how many rows it stands for.
+
+mod units;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Cost, Finding, Memory, Report, Severity, Source};
+use units::{bytes, flops, rate, seconds, share};
+
+/// Columns of the text.
+const WIDTH: usize = 100;
+/// Rows of each table; what is left is summed up in one more.
+const ROWS: usize = 12;
+/// Columns for a file and line.
+const PLACE: usize = 30;
+
+/// The report as text.
+pub fn text(report: &Report) -> String {
+    let mut page = Page::default();
+    head(report, &mut page);
+    if let Some(memory) = &report.memory {
+        self::memory(memory, report.target.hbm_bytes, &mut page);
+    }
+    if let Some(cost) = &report.cost {
+        time(cost, &mut page);
+        regions(cost, &mut page);
+        padding(cost, &mut page);
+        collectives(cost, &mut page);
+    }
+    findings(&report.findings, &mut page);
+    page.0
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    /// One line, cut to the page's width.
+    fn line(&mut self, line: &str) {
+        self.0.push_str(head_of(line.trim_end(), WIDTH).trim_end());
+        self.0.push('\n');
+    }
+
+    /// A section's title, a line above it left free.
+    fn title(&mut self, title: &str, says: &str) {
+        self.line("");
+        self.line(&format!("{title}  {says}"));
+    }
+
+    /// Prose, broken at spaces; lines after the first are indented.
+    fn prose(&mut self, first: &str, text: &str, indent: usize) {
+        let mut line = first.to_owned();
+        let mut is_empty = true;
+        for word in text.split_whitespace() {
+            if !is_empty && columns(&line) + 1 + columns(word) > WIDTH {
+                self.line(&line);
+                line = " ".repeat(indent);
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        self.line(&line);
+    }
+
+    /// Rows of cells, each column as wide as its widest cell: the first `numbers` to the right, others to the left. The
+    /// last column has what is left of the page; of what is longer there, the beginning
+    /// is shown, or the end if it is a path.
+    fn table(&mut self, numbers: usize, titles: &[&str], rows: &[Vec<String>]) {
+        let titles: Vec<String> = titles.iter().map(|it| (*it).to_owned()).collect();
+        let mut widths = vec![0; titles.len()];
+        for row in std::iter::once(&titles).chain(rows) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = columns(cell).max(*width);
+            }
+        }
+        let last = titles.len().saturating_sub(1);
+        let left = WIDTH.saturating_sub(widths[..last].iter().map(|width| width + 2).sum::<usize>() + 2);
+        for row in std::iter::once(&titles).chain(rows) {
+            let mut line = String::new();
+            for (number, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let shortened = if titles[last] == "what" { tail_of(cell, left) } else { head_of(cell, left) };
+                let cell = if number == last { shortened.as_str() } else { cell };
+                let padding = " ".repeat(width.saturating_sub(columns(cell)));
+                line.push_str("  ");
+                let (before, after) = if number < numbers { (padding.as_str(), "") } else { ("", padding.as_str()) };
+                line.extend([before, cell, after]);
+            }
+            self.line(&line);
+        }
+    }
+}
+
+fn head(report: &Report, page: &mut Page) {
+    let Report { program, target, verdict, .. } = report;
+    page.line(&format!("{} on {}", program.name, target.name));
+    page.prose(if verdict.runs { "RUNS   " } else { "FAILS  " }, &verdict.summary, 7);
+    for advice in &verdict.advice {
+        page.prose("       - ", advice, 9);
+    }
+    page.line("");
+    let devices = match target.devices_used == target.num_devices {
+        true => format!("{} devices", target.num_devices),
+        false => format!("{} of {} devices", target.devices_used, target.num_devices),
+    };
+    page.line(&format!("Target    {}, {devices}, compiled by libtpu {}", target.device_kind, target.compiler));
+    page.line(&format!(
+        "          each {} bf16, {} HBM at {}, {} VMEM",
+        rate(target.peak_flops, "FLOP/s"),
+        bytes(target.hbm_bytes as f64),
+        rate(target.hbm_bandwidth, "B/s"),
+        bytes(target.vmem_bytes as f64),
+    ));
+    page.line(&format!("Program   {} traced ops, {}", program.num_ops, program.hash));
+}
+
+/// Rows that are shown as one.
+#[derive(Default)]
+struct Group {
+    rows: usize,
+    sums: [f64; 4],
+}
+
+/// A kind, a place and what is there, and the sums of what has them.
+type Groups = Vec<((String, String, String), Group)>;
+
+/// Groups in falling order of their first sum, then by name.
+fn grouped(rows: impl Iterator<Item = ((String, String, String), [f64; 4])>) -> Groups {
+    let mut groups: BTreeMap<(String, String, String), Group> = BTreeMap::new();
+    for (key, values) in rows {
+        let group = groups.entry(key).or_default();
+        group.rows += 1;
+        group.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by(|a, b| b.1.sums[0].total_cmp(&a.1.sums[0]));
+    groups
+}
+
+fn memory(memory: &Memory, limit: u64, page: &mut Page) {
+    let peak = memory.peak as f64;
+    let of_limit =
+        if limit > 0 { format!(" of {} ({})", bytes(limit as f64), share(peak / limit as f64)) } else { String::new() };
+    page.title("Memory", &format!("{} at the peak{of_limit}", bytes(peak)));
+    let aliased = match memory.aliased {
+        0 => String::new(),
+        aliased => format!(" ({} in arguments' place)", bytes(aliased as f64)),
+    };
+    page.line(&format!(
+        "  arguments {}, results {}{aliased}, temporaries {}",
+        bytes(memory.arguments as f64),
+        bytes(memory.outputs as f64),
+        bytes(memory.temporaries as f64),
+    ));
+    page.line(&format!(
+        "  code and constants {}, VMEM at most {}",
+        bytes(memory.code as f64),
+        bytes(memory.vmem_peak as f64)
+    ));
+    page.line("");
+    let keyed = memory.holders.iter().map(|holder| {
+        let what = match (holder.kind.as_str(), holder.values.first()) {
+            ("argument", Some(name)) => starred(name),
+            _ => what(&holder.source),
+        };
+        let padding = holder.bytes - holder.unpadded.min(holder.bytes);
+        ((holder.kind.clone(), place(&holder.source), what), [holder.bytes as f64, padding as f64, 0.0, 0.0])
+    });
+    let groups = grouped(keyed);
+    let mut rows: Vec<Vec<String>> = groups
+        .iter()
+        .take(ROWS)
+        .map(|((kind, place, what), group)| {
+            let [size, padding, ..] = group.sums;
+            let padding = share_or_none(padding / size);
+            vec![bytes(size), share(size / peak), padding, times(group.rows), kind.clone(), place.clone(), what.clone()]
+        })
+        .collect();
+    let rest = |size: f64, what: String| {
+        let none = String::new;
+        vec![bytes(size), share(size / peak), none(), none(), none(), none(), what]
+    };
+    if groups.len() > ROWS {
+        let size = groups[ROWS..].iter().map(|it| it.1.sums[0]).sum();
+        rows.push(rest(size, format!("{} more", groups.len() - ROWS)));
+    }
+    if memory.unattributed > 0 {
+        rows.push(rest(memory.unattributed as f64, "fragmentation".to_owned()));
+    }
+    page.table(4, &["held", "share", "padding", "", "kind", "line", "what"], &rows);
+}
+
+fn time(cost: &Cost, page: &mut Page) {
+    page.title(
+        "Time",
+        &format!("{} a run at the least, {} of the peak's FLOPs", seconds(cost.seconds), share(cost.peak_share)),
+    );
+    page.line(&format!(
+        "  {}, {} through HBM, {} transcendentals",
+        flops(cost.flops),
+        bytes(cost.hbm_bytes),
+        units::count(cost.transcendentals),
+    ));
+    let mut bounds: BTreeMap<&str, f64> = BTreeMap::new();
+    cost.regions.iter().for_each(|region| *bounds.entry(&region.bound).or_default() += region.seconds);
+    let mut bounds: Vec<_> = bounds.into_iter().filter(|it| it.1 > 0.0).collect();
+    bounds.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let bounds: Vec<String> =
+        bounds.iter().map(|(bound, it)| format!("{bound} {}", share(it / cost.seconds))).collect();
+    if !bounds.is_empty() {
+        page.line(&format!("  bound by: {}", bounds.join(", ")));
+    }
+    page.line("");
+    let keyed = cost.lines.iter().map(|line| {
+        let key = (String::new(), place(&line.source), what(&line.source));
+        (key, [line.seconds, line.flops, line.hbm_bytes, line.share])
+    });
+    let groups = grouped(keyed);
+    let mut rows: Vec<Vec<String>> = groups
+        .iter()
+        .take(ROWS)
+        .map(|((_, place, what), group)| {
+            let [time, work, moved, part] = group.sums;
+            vec![seconds(time), share(part), flops(work), bytes(moved), times(group.rows), place.clone(), what.clone()]
+        })
+        .collect();
+    if groups.len() > ROWS {
+        let sum = |number: usize| groups[ROWS..].iter().map(|it| it.1.sums[number]).sum::<f64>();
+        let more = format!("{} more", groups.len() - ROWS);
+        rows.push(vec![
+            seconds(sum(0)),
+            share(sum(3)),
+            flops(sum(1)),
+            bytes(sum(2)),
+            String::new(),
+            String::new(),
+            more,
+        ]);
+    }
+    page.table(5, &["time", "share", "work", "HBM", "", "line", "what"], &rows);
+}
+
+fn regions(cost: &Cost, page: &mut Page) {
+    let mut slowest: Vec<_> = cost.regions.iter().collect();
+    slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    slowest.truncate(ROWS);
+    if slowest.is_empty() {
+        return;
+    }
+    page.title(
+        "Regions",
+        &format!("the slowest {} of the {} that the compiler launches", slowest.len(), cost.regions.len()),
+    );
+    page.line("");
+    let rows: Vec<Vec<String>> = slowest
+        .into_iter()
+        .map(|region| {
+            let runs = if region.runs == 1.0 { String::new() } else { format!("{}x", units::count(region.runs)) };
+            vec![
+                seconds(region.seconds),
+                flops(region.flops),
+                bytes(region.hbm_bytes),
+                runs,
+                region.bound.clone(),
+                place(&region.source),
+                region.name.clone(),
+            ]
+        })
+        .collect();
+    page.table(4, &["time", "work", "HBM", "", "bound by", "line", "region"], &rows);
+}
+
+fn padding(cost: &Cost, page: &mut Page) {
+    if cost.padding.is_empty() {
+        return;
+    }
+    page.title("Padding", "products whose shapes waste the matrix unit; rows x contracted x columns");
+    page.line("");
+    // Most waste first, as they come.
+    let mut rows: Vec<(Vec<String>, usize)> = Vec::new();
+    let mut seen: HashMap<(String, [u64; 4]), usize> = HashMap::new();
+    for product in &cost.padding {
+        let place = place(&product.source);
+        if let Some(&row) = seen.get(&(place.clone(), product.shape)) {
+            rows[row].1 += 1;
+            continue;
+        }
+        seen.insert((place.clone(), product.shape), rows.len());
+        let of = |[batch, rest @ ..]: [u64; 4]| {
+            let extents = rest.map(|it| it.to_string()).join("x");
+            if batch > 1 { format!("{batch} of {extents}") } else { extents }
+        };
+        rows.push((vec![share(product.waste), String::new(), of(product.shape), place, of(product.padded)], 1));
+    }
+    let more = rows.len().saturating_sub(ROWS);
+    let rows = rows.into_iter().take(ROWS).map(|(mut row, count)| {
+        row[1] = times(count);
+        row
+    });
+    page.table(2, &["wasted", "", "shape", "line", "would fill it"], &rows.collect::<Vec<_>>());
+    if more > 0 {
+        page.line(&format!("  {more} more"));
+    }
+}
+
+fn collectives(cost: &Cost, page: &mut Page) {
+    if cost.collectives.is_empty() {
+        return;
+    }
+    let sent: f64 = cost.collectives.iter().map(|it| it.bytes).sum();
+    page.title("Collectives", &format!("each device sends {}", bytes(sent)));
+    page.line("");
+    let rows = cost.collectives.iter().map(|it| vec![bytes(it.bytes), units::count(it.count), it.kind.clone()]);
+    page.table(2, &["sent", "runs", "kind"], &rows.collect::<Vec<_>>());
+}
+
+fn findings(findings: &[Finding], page: &mut Page) {
+    if findings.is_empty() {
+        return;
+    }
+    page.title("Findings", &findings.len().to_string());
+    for finding in findings {
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        page.line("");
+        page.prose(&format!("  {severity} [{}]: ", finding.kind), &finding.message, 4);
+        if !finding.source.file.is_empty() {
+            let within = [finding.source.module.as_str(), finding.source.op.as_str()];
+            let within: Vec<&str> = within.into_iter().filter(|it| !it.is_empty()).collect();
+            page.line(&format!("    at {}:{}  {}", finding.source.file, finding.source.line, within.join(" ")));
+        }
+        if let Some(help) = &finding.help {
+            page.prose("    help: ", help, 10);
+        }
+    }
+}
+
+/// `file:line`, of a long path the end.
+fn place(source: &Source) -> String {
+    if source.file.is_empty() {
+        return String::new();
+    }
+    let place = format!("{}:{}", source.file, source.line);
+    if columns(&place) <= PLACE {
+        return place;
+    }
+    // Whole components, as long as one fits.
+    let fits = place.match_indices('/').map(|(at, _)| &place[at + 1..]).find(|tail| columns(tail) + 2 <= PLACE);
+    let tail = fits.map(|tail| format!("…/{tail}"));
+    tail.unwrap_or_else(|| place.chars().skip(columns(&place) - PLACE).collect())
+}
+
+/// The module, or else the op.
+fn what(source: &Source) -> String {
+    match (source.module.as_str(), source.op.as_str()) {
+        ("", "") => {
+            if source.file.is_empty() {
+                "made by the compiler".to_owned()
+            } else {
+                String::new()
+            }
+        }
+        ("", op) => op.to_owned(),
+        (module, _) => starred(module),
+    }
+}
+
+/// A path with `*` for the components that are numbers.
+fn starred(path: &str) -> String {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let parts: Vec<&str> = path.split('.').map(|part| if is_number(part) { "*" } else { part }).collect();
+    parts.join(".")
+}
+
+/// For how many a row stands, if for more than one.
+fn times(count: usize) -> String {
+    if count > 1 { format!("{count}x") } else { String::new() }
+}
+
+fn share_or_none(part: f64) -> String {
+    if part > 0.0005 { share(part) } else { String::new() }
+}
+
+fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The beginning of a text that is too long.
+fn head_of(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// The end of a text that is too long, from a component of a path on where there is one.
+fn tail_of(text: &str, width: usize) -> String {
+    let surplus = columns(text).saturating_sub(width);
+    if surplus == 0 {
+        return text.to_owned();
+    }
+    let tail: String = text.chars().skip(surplus + 1).collect();
+    let component = tail.find('.').filter(|at| at + 1 < tail.len()).map_or(0, |at| at + 1);
+    format!("…{}", &tail[component..])
+}
+
+#[cfg(test)]
+mod tests;
