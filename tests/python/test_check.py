@@ -151,7 +151,7 @@ def test_a_mesh_makes_shards_and_tells_collectives() -> None:
 def test_a_mesh_that_does_not_fit_is_an_error() -> None:
     x = torch.zeros(64, 300)
     with pytest.raises(torchtpu.Error, match=r"the mesh has 8 devices, v5e:2x2 has 4"):
-        torchtpu.check(Net().requires_grad_(False), x, target="v5e:2x2", mesh={"data": 8}, shard={"*": ("data",)})
+        torchtpu.check(Net().requires_grad_(False), x, target="v5e:2x2", mesh={"data": 8}, shard={"x": ("data",)})
     with pytest.raises(TypeError, match="shard without a mesh"):
         torchtpu.check(Net(), x, shard={"*": ("data",)})
     with pytest.raises(ValueError, match="`v5e` is no TPU slice: it lacks its shape"):

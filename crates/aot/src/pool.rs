@@ -95,7 +95,7 @@ fn outcome(reply: Reply, request: &Request) -> Result<Outcome> {
 fn dump(folder: &Path) -> Option<HloProto> {
     let files = std::fs::read_dir(folder).ok()?.filter_map(|file| Some(file.ok()?.path()));
     let is_last = |path: &PathBuf| path.to_string_lossy().ends_with(".after_optimizations.hlo.pb");
-    // One module is compiled, so there is one file; helpers of the compiler's own come first.
-    let last = files.filter(is_last).max()?;
-    hlo::decode_dump(&std::fs::read(last).ok()?).ok()
+    // The program comes first; on tpu7x, modules for the sparse cores follow.
+    let first = files.filter(is_last).min()?;
+    hlo::decode_dump(&std::fs::read(first).ok()?).ok()
 }

@@ -139,7 +139,7 @@ fn seen(target: &Target, machine: &Machine, devices_used: usize) -> report::Targ
         devices_used,
         device_kind: machine.device_kind.clone(),
         num_devices: machine.num_devices,
-        compiler: machine.platform_version.clone(),
+        compiler: machine.platform_version.replace('\n', ", "),
         hbm_bytes: machine.hbm_bytes,
         ..unseen(target)
     }
