@@ -319,6 +319,49 @@ pub struct HloInstructionProto {
     pub frontend_attributes: Option<FrontendAttributes>,
     #[prost(message, optional, tag = "87")]
     pub collective_device_list: Option<CollectiveDeviceListProto>,
+    #[prost(message, optional, tag = "92")]
+    pub iota_replica_group_list: Option<IotaReplicaGroupListProto>,
+    #[prost(message, optional, tag = "93")]
+    pub mesh_axes_replica_group_list: Option<MeshAxesReplicaGroupListProto>,
+}
+
+/// Groups of devices that differ only along some axes of a mesh. The field's number was read off libtpu 0.0.51's modules.
+#[derive(Clone, PartialEq, Message)]
+pub struct MeshAxesReplicaGroupListProto {
+    #[prost(message, optional, tag = "1")]
+    pub mesh: Option<MeshProto>,
+    #[prost(message, repeated, tag = "2")]
+    pub axes: Vec<AxisRefProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct MeshProto {
+    #[prost(message, repeated, tag = "1")]
+    pub axes: Vec<MeshAxisProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct MeshAxisProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int64, tag = "2")]
+    pub size: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct AxisRefProto {
+    #[prost(int64, tag = "1")]
+    pub mesh_axis_index: i64,
+    #[prost(message, optional, tag = "2")]
+    pub sub_axis_info: Option<SubAxisInfoProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SubAxisInfoProto {
+    #[prost(int64, tag = "1")]
+    pub pre_size: i64,
+    #[prost(int64, tag = "2")]
+    pub size: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -346,9 +389,9 @@ pub struct CollectiveDeviceListProto {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct IotaReplicaGroupListProto {
-    #[prost(int64, tag = "3")]
+    #[prost(int64, tag = "1")]
     pub num_replica_groups: i64,
-    #[prost(int64, tag = "4")]
+    #[prost(int64, tag = "2")]
     pub num_devices_per_group: i64,
 }
 

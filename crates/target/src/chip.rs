@@ -77,7 +77,8 @@ pub struct Chip {
     pub devices: u32,
     /// Tensor cores, which the devices share out.
     pub cores: u32,
-    /// Cycles of a core.
+    /// Cycles of a core. Nobody has published those of v6e and tpu7x: they are the peak over what whole matrix units do in
+    /// a cycle, four for each core, which is the number that libtpu's estimates for large products ask for.
     pub clock: f64,
     /// Multiplications and additions of bf16 matrix products.
     pub bf16_flops: f64,
@@ -280,3 +281,27 @@ static TPU7X: Chip = Chip {
     ici_bandwidth: 600e9,
     sources: &[CLOUD_TPU7X, PALLAS],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_of_whole_matrix_units() {
+        for generation in Generation::ALL {
+            let chip = generation.chip();
+            let unit = 2.0 * f64::from(chip.mxu_size).powi(2) * chip.clock;
+            let units = chip.bf16_flops / unit / f64::from(chip.cores);
+            assert!((units - units.round()).abs() < 0.02 && units > 0.5, "{generation}: {units} units in a core");
+        }
+    }
+
+    #[test]
+    fn devices_share_their_chip() {
+        let v3 = Generation::V3.chip();
+        assert_eq!((v3.device_flops(), v3.device_hbm_bytes(), v3.device_hbm_bandwidth()), (61.5e12, 16 << 30, 450e9));
+        let v5p = Generation::V5p.chip();
+        assert_eq!((v5p.device_flops(), v5p.device_vector_ops()), (459e12, 2.0 * 1024.0 * 4.0 * 1.75e9));
+        assert_eq!((v5p.device_8bit_ops(false), v5p.device_8bit_ops(true)), (918e12, 459e12));
+    }
+}

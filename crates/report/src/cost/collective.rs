@@ -1,6 +1,6 @@
 //! Collectives: what one device sends.
 
-use hlo::proto::HloInstructionProto;
+use hlo::proto::{AxisRefProto, HloInstructionProto, MeshAxesReplicaGroupListProto};
 
 use crate::index::Index;
 use crate::shape;
@@ -37,11 +37,26 @@ pub(crate) fn bytes(index: &Index<'_>, instruction: &HloInstructionProto, device
 /// Devices that take part in one exchange; `None` if all do.
 fn group_size(instruction: &HloInstructionProto) -> Option<f64> {
     let list = instruction.collective_device_list.as_ref();
-    let iota = list.and_then(|list| list.iota_replica_group_list.as_ref()).map(|it| it.num_devices_per_group);
+    let iota = list.and_then(|list| list.iota_replica_group_list.as_ref());
+    let iota = instruction.iota_replica_group_list.as_ref().or(iota).map(|it| it.num_devices_per_group);
     let listed = list.map(|list| &list.replica_groups).filter(|groups| !groups.is_empty());
     let groups = listed.unwrap_or(&instruction.replica_groups);
     let largest = groups.iter().map(|group| group.replica_ids.len()).max().filter(|&size| size > 0);
-    iota.filter(|&size| size > 0).map(|size| size as f64).or(largest.map(|size| size as f64))
+    let of_mesh = instruction.mesh_axes_replica_group_list.as_ref().and_then(along_axes);
+    let counted = iota.filter(|&size| size > 0).map(|size| size as f64);
+    of_mesh.or(counted).or(largest.map(|size| size as f64))
+}
+
+/// Devices along the axes of a mesh, or along parts of them.
+fn along_axes(groups: &MeshAxesReplicaGroupListProto) -> Option<f64> {
+    let mesh = groups.mesh.as_ref()?;
+    let size = |axis: &AxisRefProto| {
+        let part = axis.sub_axis_info.as_ref().map(|part| part.size);
+        let whole = usize::try_from(axis.mesh_axis_index).ok().and_then(|it| mesh.axes.get(it)).map(|it| it.size);
+        part.or(whole).filter(|&size| size > 0)
+    };
+    let sizes: Option<Vec<i64>> = groups.axes.iter().map(size).collect();
+    sizes.filter(|sizes| !sizes.is_empty()).map(|sizes| sizes.into_iter().map(|it| it as f64).product())
 }
 
 fn padded(shape: &hlo::proto::ShapeProto) -> f64 {

@@ -521,8 +521,9 @@ mod tests {
     use super::*;
     use crate::testing::{array, at_line, computation, instruction, laid_out, module, tuple};
     use hlo::proto::{
-        CollectiveDeviceListProto, DotDimensionNumbers, HloComputationProto, HloProto, IotaReplicaGroupListProto,
-        LiteralProto, ReplicaGroup, ShapeProto,
+        AxisRefProto, CollectiveDeviceListProto, DotDimensionNumbers, HloComputationProto, HloProto,
+        IotaReplicaGroupListProto, LiteralProto, MeshAxesReplicaGroupListProto, MeshAxisProto, MeshProto, ReplicaGroup,
+        ShapeProto,
     };
 
     const TILES: &[&[i64]] = &[&[8, 128]];
@@ -704,6 +705,11 @@ mod tests {
         let groups =
             vec![ReplicaGroup { replica_ids: vec![0, 1, 2, 3] }, ReplicaGroup { replica_ids: vec![4, 5, 6, 7] }];
         let iota = IotaReplicaGroupListProto { num_replica_groups: 1, num_devices_per_group: 8 };
+        let axis = |size: i64| MeshAxisProto { size, ..MeshAxisProto::default() };
+        let mesh = MeshAxesReplicaGroupListProto {
+            mesh: Some(MeshProto { axes: vec![axis(8), axis(2)] }),
+            axes: vec![AxisRefProto { mesh_axis_index: 1, sub_axis_info: None }],
+        };
         let list = CollectiveDeviceListProto { iota_replica_group_list: Some(iota), ..Default::default() };
         let entry = vec![
             instruction(1, "parameter", hbm(&[1024, 1024]), &[]),
@@ -713,6 +719,10 @@ mod tests {
                 ..instruction(3, "all-gather", hbm(&[8192, 1024]), &[1])
             },
             instruction(4, "reduce-scatter", hbm(&[64, 1024]), &[1]),
+            HloInstructionProto {
+                mesh_axes_replica_group_list: Some(mesh),
+                ..instruction(5, "all-to-all", hbm(&[1024, 1024]), &[1])
+            },
         ];
         let cost = analysed(vec![computation(1, entry)], 16);
         let size = 1024.0 * 1024.0 * 4.0;
@@ -720,6 +730,7 @@ mod tests {
         let expected = [
             ("all-gather", 1.0, 7.0 * size),
             ("all-reduce", 1.0, 2.0 * 3.0 / 4.0 * size),
+            ("all-to-all", 1.0, size / 2.0),
             ("reduce-scatter", 1.0, 15.0 / 16.0 * size),
         ];
         assert_eq!(sent, expected);

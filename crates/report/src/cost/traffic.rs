@@ -98,9 +98,11 @@ impl<'a> Traffic<'a> {
         let root = self.index.called(instruction).next().and_then(|called| self.index.root(called));
         let Some(root) = root else { return Bytes::default() };
         let mut bytes = self.of(root);
-        // Within the wrapper, layouts of parameters are those of the operands.
+        // The result's layout says where it goes; a wrapper that gets its operands later has no results yet.
         let result = instruction.shape.as_ref().and_then(|shape| shape.tuple_shapes.get(1));
-        bytes.written = result.map_or(bytes.written, in_hbm).min(bytes.written.max(0.0));
+        let result =
+            result.filter(|shape| shape.element_type != hlo::primitive::TUPLE || !shape.tuple_shapes.is_empty());
+        bytes.written = result.map_or(bytes.written, |shape| in_hbm(shape).min(bytes.written));
         bytes
     }
 
