@@ -151,7 +151,12 @@ def source_text() -> list[Json]:
     }
     named = sorted({line for _, _, line, _, _, _ in STEPS})
     kept = sorted({number for line in named for number in range(line - 6, line + 7)})
-    filler = ["        # …", "", "        batch, length = hidden_states.shape[:-1]", "    def forward(self, hidden_states):"]
+    filler = [
+        "        # …",
+        "",
+        "        batch, length = hidden_states.shape[:-1]",
+        "    def forward(self, hidden_states):",
+    ]
     lines = [[number, code.get(number, filler[number % len(filler)])] for number in kept]
     return [{"file": MODELING, "lines": lines}]
 
@@ -165,7 +170,9 @@ def findings() -> list[Json]:
     head = {"file": MODELING, "line": 487, "module": "lm_head", "op": "aten.mm.default"}
     return [
         finding("warning", "dtype", "softmax is computed in f32: 2x the bytes of bf16", "drop dtype=float32", softmax),
-        finding("warning", "padding", "32001 columns fill 97.7% of the matrix unit", "pad the vocabulary to 32128", head),
+        finding(
+            "warning", "padding", "32001 columns fill 97.7% of the matrix unit", "pad the vocabulary to 32128", head
+        ),
         finding("note", "dynamic-shape", "the batch s0 makes a program for each of its values", None, loss),
     ]
 

@@ -108,7 +108,7 @@ const memoryChart = {
     for (const value of niceTicks(this.scaleTop / unit, 4)) {
       const y = this.y(value * unit);
       lines.push(svg("line", { class: "rule", x1: CHART.left, x2: this.width - CHART.right, y1: y, y2: y }));
-      lines.push(label(CHART.left - 8, y + 4, formatBytes(Math.round(value * unit)), "end"));
+      lines.push(label(CHART.left - 8, y + 4, formatBytes(Math.round(value * unit)).replace(".00 ", " "), "end"));
     }
     for (const value of niceTicks(this.to - this.from, Math.max(2, Math.floor(this.width / 160)))) {
       const step = Math.round(this.from + value);
