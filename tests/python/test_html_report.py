@@ -311,13 +311,21 @@ def test_names_from_outside_stay_text(browser: Browser, render: Render) -> None:
 def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:
     report = reports.transformer(300, runs=False)
     browser.open(render("over", report))
-    assert "Does not run" in text(browser, ".verdict.bad")
+    assert text(browser, ".answer").startswith("✕Does not run At its peak")
     assert "over the limit of 15.75 GiB" in text(browser, ".figures")
     assert "over the limit" in text(browser, ".readout")
+    for missing in ("memory", "cost"):
+        browser.open(render(missing, report | {missing: None}))
+        assert "null" not in text(browser, "main")
+        titles = browser.eval(
+            "[...document.querySelectorAll('#model-grid [role=columnheader]')].map((e) => e.textContent)"
+        )
+        assert ("At the peak" in titles, "Time" in titles) == (missing == "cost", missing == "memory")
     bare = copy.deepcopy(report) | {"memory": None, "cost": None}
     bare.pop("sources")
     browser.open(render("bare", bare))
     assert text(browser, "#findings li p") != ""
+    assert "null" not in text(browser, "main")
     assert browser.eval("[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)") == [
         "findings",
         "legend",

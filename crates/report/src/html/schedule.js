@@ -1,7 +1,7 @@
 // The whole schedule in one strip: as wide as the roofline's time, modules above, coloured by what bounds a region,
 // filled as high as it uses the chip's peak flops. What a search leaves out is grey.
 
-const STRIP = { level: 19, bars: 46, gap: 3, levels: 3, column: 0.8 };
+const STRIP = { level: 19, bars: 46, gap: 3, levels: 5, column: 0.8 };
 
 const schedule = {
   draw() {
