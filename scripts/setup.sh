@@ -41,6 +41,19 @@ system_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# A browser to open the pages that `tputc check --format html` writes. Ubuntu's apt has none; without one, their tests
+# are skipped.
+browser() {
+    local name
+    for name in chromium-headless-shell chromium chromium-browser google-chrome chrome; do
+        ! command -v "$name" >/dev/null || return 0
+    done
+    available chromium-headless-shell || as_root apt-get update -qq
+    available chromium-headless-shell || { say "apt has no chromium-headless-shell: the tests that need a browser are skipped"; return; }
+    say "installing a headless browser for tests (about 300 MB)"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell >/dev/null
+}
+
 # Whether apt has a version of a package to install.
 available() {
     LC_ALL=C apt-cache policy "$1" | grep 'Candidate: [^(]' >/dev/null
@@ -98,4 +111,5 @@ python_packages() {
 
 rust
 system_packages
+[ "${1:-}" != develop ] || browser
 python_packages "${1:-}"

@@ -161,7 +161,8 @@ class Browser:
         """Clicks in the middle of the first element that matches, which must be there and in sight."""
         quoted = json.dumps(selector)
         box = self.eval(
-            f"(() => {{ const e = document.querySelector({quoted}); e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            f"(() => {{ const e = document.querySelector({quoted});"
+            " e.scrollIntoView({block: 'center', behavior: 'instant'});"
             " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):

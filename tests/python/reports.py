@@ -1,4 +1,4 @@
-"""Reports as `tputc check --format json` writes them, of any size, without a compiler: a transformer's training step."""
+"""Reports as `tputc check --format json` writes them, of any size, without a compiler: a training step's."""
 
 import random
 from typing import Any
@@ -78,9 +78,9 @@ def regions(count: int, chance: random.Random) -> list[Json]:
 def by_line(made: list[Json]) -> list[Json]:
     total = sum(region["seconds"] for region in made)
     lines: dict[tuple[str, int, str], Json] = {}
+    zero: Json = {"flops": 0.0, "hbm_bytes": 0.0, "transcendentals": 0.0, "seconds": 0.0, "share": 0.0}
     for region in made:
         source = region["source"]
-        zero = {"flops": 0.0, "hbm_bytes": 0.0, "transcendentals": 0.0, "seconds": 0.0, "share": 0.0}
         line = lines.setdefault((source["file"], source["line"], source["module"]), {"source": source, **zero})
         for key in ("flops", "hbm_bytes", "transcendentals", "seconds"):
             line[key] += region[key]
@@ -105,7 +105,7 @@ def timeline(made: list[Json], arguments: int, peak: int) -> list[Json]:
 def memory(made: list[Json], peak: int, chance: random.Random) -> Json:
     arguments = int(peak * 0.42)
     rest = int(peak * 0.01)
-    holders = []
+    holders: list[Json] = []
     for layer in range(LAYERS):
         for module, op, line, _, intensity, _ in STEPS:
             if intensity == 400:
@@ -151,7 +151,12 @@ def source_text() -> list[Json]:
     }
     named = sorted({line for _, _, line, _, _, _ in STEPS})
     kept = sorted({number for line in named for number in range(line - 6, line + 7)})
-    filler = ["        # …", "", "        batch, length = hidden_states.shape[:-1]", "    def forward(self, hidden_states):"]
+    filler = [
+        "        # …",
+        "",
+        "        batch, length = hidden_states.shape[:-1]",
+        "    def forward(self, hidden_states):",
+    ]
     lines = [[number, code.get(number, filler[number % len(filler)])] for number in kept]
     return [{"file": MODELING, "lines": lines}]
 
@@ -165,7 +170,9 @@ def findings() -> list[Json]:
     head = {"file": MODELING, "line": 487, "module": "lm_head", "op": "aten.mm.default"}
     return [
         finding("warning", "dtype", "softmax is computed in f32: 2x the bytes of bf16", "drop dtype=float32", softmax),
-        finding("warning", "padding", "32001 columns fill 97.7% of the matrix unit", "pad the vocabulary to 32128", head),
+        finding(
+            "warning", "padding", "32001 columns fill 97.7% of the matrix unit", "pad the vocabulary to 32128", head
+        ),
         finding("note", "dynamic-shape", "the batch s0 makes a program for each of its values", None, loss),
     ]
 

@@ -104,7 +104,16 @@ def test_the_head_says_what_matters(opened: Browser, report: reports.Json) -> No
     assert text(opened, "h1") == report["program"]["name"]
     assert "Runs" in text(opened, ".verdict.good")
     assert opened.eval("document.querySelector('[role=meter]').getAttribute('aria-valuetext')").endswith("of 15.75 GiB")
-    titles = ["Findings", "Model", "Memory", "Fusions", "Source lines", "Padding", "Collectives", "What the numbers are"]
+    titles = [
+        "Findings",
+        "Model",
+        "Memory",
+        "Fusions",
+        "Source lines",
+        "Padding",
+        "Collectives",
+        "What the numbers are",
+    ]
     assert opened.eval("[...document.querySelectorAll('#links a')].map((a) => a.textContent)") == titles
 
 
@@ -137,6 +146,30 @@ def test_search_finds_by_name_op_module_file_and_bound(opened: Browser, report: 
     assert text(opened, "#fusion-list .empty") == "No fusion matches."
 
 
+def test_the_strip_shows_the_schedule_and_what_is_found(opened: Browser, report: reports.Json) -> None:
+    regions = report["cost"]["regions"]
+    focus(opened, "#schedule")
+    opened.key("End")
+    said = opened.eval("document.activeElement.getAttribute('aria-valuetext')")
+    assert said.startswith(f"{regions[-1]['name']}, {regions[-1]['source']['module']}: ")
+    opened.key("ArrowLeft")
+    opened.key("Enter")
+    assert chosen(opened) == regions[-2]["name"]
+    assert opened.eval("document.querySelectorAll('#schedule .unmatched').length") == 0
+    names = "[...document.querySelectorAll('#schedule text')].map((e) => e.textContent)"
+    assert "o_proj" not in opened.eval(names)
+    focus(opened, "#schedule")
+    for _ in range(10):
+        opened.key("+")
+    assert "o_proj" in opened.eval(names)
+    for _ in range(10):
+        opened.key("-")
+    opened.key("/")
+    opened.type("layers.7.")
+    assert opened.eval("document.querySelectorAll('#schedule .unmatched').length") == 1
+    assert opened.eval("document.querySelectorAll('#schedule *').length") < 500
+
+
 def test_the_list_is_sorted_and_opened_with_keys(opened: Browser, report: reports.Json) -> None:
     regions = report["cost"]["regions"]
     focus(opened, "#fusion-list")
@@ -150,7 +183,9 @@ def test_the_list_is_sorted_and_opened_with_keys(opened: Browser, report: report
     wanted = regions[by_time[-2]]
     assert regions[by_time[-2]]["seconds"] == next(r["seconds"] for r in regions if r["name"] == chosen(opened))
     assert opened.eval("location.hash").startswith("#fusion=")
-    assert opened.eval("document.querySelector('#source [aria-current] th').textContent") == str(wanted["source"]["line"])
+    assert opened.eval("document.querySelector('#source [aria-current] th').textContent") == str(
+        wanted["source"]["line"]
+    )
     opened.click("#fusion-list .grid-head [role=columnheader]:nth-child(7) button")
     header = "document.querySelector('#fusion-list .grid-head [role=columnheader]:nth-child(7)')"
     assert opened.eval(f"{header}.getAttribute('aria-sort')") == "descending"
@@ -276,14 +311,25 @@ def test_names_from_outside_stay_text(browser: Browser, render: Render) -> None:
 def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:
     report = reports.transformer(300, runs=False)
     browser.open(render("over", report))
-    assert "Does not run" in text(browser, ".verdict.bad")
+    assert text(browser, ".answer").startswith("✕Does not run At its peak")
     assert "over the limit of 15.75 GiB" in text(browser, ".figures")
     assert "over the limit" in text(browser, ".readout")
+    for missing in ("memory", "cost"):
+        browser.open(render(missing, report | {missing: None}))
+        assert "null" not in text(browser, "main")
+        titles = browser.eval(
+            "[...document.querySelectorAll('#model-grid [role=columnheader]')].map((e) => e.textContent)"
+        )
+        assert ("At the peak" in titles, "Time" in titles) == (missing == "cost", missing == "memory")
     bare = copy.deepcopy(report) | {"memory": None, "cost": None}
     bare.pop("sources")
     browser.open(render("bare", bare))
     assert text(browser, "#findings li p") != ""
-    assert browser.eval("[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)") == ["findings", "legend"]
+    assert "null" not in text(browser, "main")
+    assert browser.eval("[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)") == [
+        "findings",
+        "legend",
+    ]
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -305,9 +351,22 @@ def test_text_stands_out_from_its_ground(opened: Browser, dark: bool) -> None:
     texts = [(ink, ground) for ink in ("ink", "dim", "accent") for ground in grounds]
     texts += [("ink", bar) for bar in ("bar", "bar-held", "bar-wasted")]
     texts += [(name, f"{name}-wash") for name in ("good", "bad", "warn")]
-    drawn = ["matrix", "vector", "bandwidth", "interconnect", "overhead", "argument", "output", "temporary", "constant", "rest"]
+    drawn = [
+        "matrix",
+        "vector",
+        "bandwidth",
+        "interconnect",
+        "overhead",
+        "argument",
+        "output",
+        "temporary",
+        "constant",
+        "rest",
+    ]
     weak = {pair: contrast(*pair) for pair in texts if contrast(*pair) < 4.5}
-    weak |= {(name, "ground"): contrast(name, "ground") for name in [*drawn, "strong-rule"] if contrast(name, "ground") < 3}
+    weak |= {
+        (name, "ground"): contrast(name, "ground") for name in [*drawn, "strong-rule"] if contrast(name, "ground") < 3
+    }
     assert weak == {}
 
 
@@ -331,7 +390,7 @@ def test_paper_has_tables_and_no_controls(opened: Browser, tmp_path: pathlib.Pat
     shown = "[...document.querySelectorAll('%s')].filter((e) => e.checkVisibility()).length"
     assert opened.eval(shown % "#fusions .paper tbody tr") == 40
     assert opened.eval(shown % ".grid, input, nav, aside, .tools") == 0
-    assert opened.eval(shown % ".chart") == 1
+    assert opened.eval(shown % ".chart") == 2
     opened.call("Emulation.setEmulatedMedia", media="")
     opened.eval("dispatchEvent(new Event('afterprint'))")
     assert opened.eval("document.querySelectorAll('.paper tr').length") == 0
@@ -369,11 +428,14 @@ def test_it_answers_at_once(browser: Browser, page: pathlib.Path, capsys: pytest
         "sort the list": "(nth) => fusions.list.sortBy(fusions.list.columns[nth + 1])",
         "open the whole model": "() => { modelTree.closeAll(); modelTree.openAll(); }",
         "one step of memory": "(nth) => memoryChart.moveTo(nth * 100)",
+        "zoom into the strip": "() => schedule.zoom(0.5)",
         "zoom into memory": "() => memoryChart.zoom(0.5)",
     }
     times = {name: browser.eval(measure % act) for name, act in acts.items()}
     times["open the page"] = browser.eval("performance.timing.loadEventEnd - performance.timing.navigationStart")
     with capsys.disabled():
         size = page.stat().st_size / 2**20
-        print(f"\nreport of {REGIONS} regions, {size:.1f} MiB: " + ", ".join(f"{k} {v:.0f} ms" for k, v in times.items()))
+        print(
+            f"\nreport of {REGIONS} regions, {size:.1f} MiB: " + ", ".join(f"{k} {v:.0f} ms" for k, v in times.items())
+        )
     assert max(value for name, value in times.items() if name != "open the page") < 1000

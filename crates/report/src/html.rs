@@ -19,6 +19,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("html/overview.js"),
     include_str!("html/model.js"),
     include_str!("html/memory.js"),
+    include_str!("html/schedule.js"),
     include_str!("html/fusions.js"),
     include_str!("html/tables.js"),
     include_str!("html/page.js"),

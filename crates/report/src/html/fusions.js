@@ -16,7 +16,7 @@ const fusions = {
     this.list = this.makeList();
     this.graph = h("div", { class: "graph controls" });
     this.details = h("div", { class: "details controls" });
-    byId("fusions").append(this.tools(), this.list.host, this.graph, this.details);
+    byId("fusions").append(schedule.draw(), this.tools(), this.list.host, this.graph, this.details);
     this.filter();
     addEventListener("hashchange", () => this.fromAddress());
     const heaviest = regions.reduce((best, region, index) => (region.seconds > regions[best].seconds ? index : best), 0);
@@ -93,6 +93,7 @@ const fusions = {
     const rows = this.ordered().filter(matches);
     const seconds = rows.reduce((sum, index) => sum + regions[index].seconds, 0);
     this.list.setRows(rows);
+    schedule.highlight(rows);
     this.list.element.scrollTop = 0;
     this.found.textContent = `${formatCount(rows.length)} of ${formatCount(regions.length)}, ${formatSeconds(seconds)} (${formatShare(seconds / totalSeconds)})`;
   },
@@ -140,6 +141,7 @@ const fusions = {
     this.list.select(index);
     this.drawGraph();
     this.drawDetails();
+    schedule.moveTo(index);
     sourcePanel.show(regions[index].source, chosen);
     if (focused) this.graph.querySelector(".box.center").focus({ preventScroll: true });
     if (chosen) announce(`${regions[index].name}: ${plural(producers[index].length, "producer")}, ${plural(consumers[index].length, "consumer")}`);

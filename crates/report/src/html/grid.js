@@ -5,10 +5,11 @@ const ROW = 30;
 class Grid {
   /**
    * `columns`: `{key, title, width, cell(row), value(row)?, number?, minor?, hint?}`; `value` makes a column sortable,
-   * `minor` ones go first when there is little room. `level(row)` makes it a tree grid: `{depth, open}`.
+   * `minor` ones go first when there is little room, `off` ones are not there. `level(row)` makes it a tree grid: `{depth, open}`.
    */
   constructor(options) {
     Object.assign(this, { limit: 14, printed: 60, level: null, open: () => {}, key: () => false, sorted: null }, options);
+    this.columns = options.columns.filter((column) => !column.off);
     this.rows = [];
     this.active = 0;
     this.selected = null;

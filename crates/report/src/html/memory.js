@@ -50,7 +50,7 @@ const memoryChart = {
     const baseline = CHART.height - CHART.bottom;
     const curve = this.curve();
     const always = Math.min(memory.arguments, this.scaleTop);
-    const area = `${curve} L${this.x(Math.min(this.to, this.last + 1)).toFixed(1)},${baseline} L${this.x(this.from).toFixed(1)},${baseline} Z`;
+    const area = `${curve} L${this.x(Math.min(this.to, this.last + 1)).toFixed(1)},${baseline} L${this.x(Math.max(this.from, this.moments[0].step)).toFixed(1)},${baseline} Z`;
     const held = always > 0 ? svg("rect", { class: "arguments", x: CHART.left, y: this.y(always),
       width: this.width - CHART.left - CHART.right, height: baseline - this.y(always) }) : null;
     this.marks = svg("g", { class: "cursor" });
@@ -108,7 +108,7 @@ const memoryChart = {
     for (const value of niceTicks(this.scaleTop / unit, 4)) {
       const y = this.y(value * unit);
       lines.push(svg("line", { class: "rule", x1: CHART.left, x2: this.width - CHART.right, y1: y, y2: y }));
-      lines.push(label(CHART.left - 8, y + 4, formatBytes(Math.round(value * unit)), "end"));
+      lines.push(label(CHART.left - 8, y + 4, formatBytes(Math.round(value * unit)).replace(".00 ", " "), "end"));
     }
     for (const value of niceTicks(this.to - this.from, Math.max(2, Math.floor(this.width / 160)))) {
       const step = Math.round(this.from + value);

@@ -10,16 +10,25 @@ const overview = {
       `libtpu ${target.compiler}`,
       `${plural(program.num_ops, "op")}`,
     ];
-    byId("overview").append(
+    const parts = [
       h("h1", {}, program.name),
       h("ul", { class: "chips" }, ...facts.map((fact) => h("li", {}, fact))),
       h("div", { class: `verdict ${verdict.runs ? "good" : "bad"}` },
         h("p", { class: "answer" }, h("span", { class: "mark", "aria-hidden": "true" }, verdict.runs ? "✓" : "✕"),
-          h("strong", {}, verdict.runs ? "Runs" : "Does not run"), " ", verdict.summary),
+          ...this.answer(verdict)),
         verdict.advice.length ? h("ul", {}, ...verdict.advice.map((advice) => h("li", {}, advice))) : null),
       h("div", { class: "figures" }, this.memory(), this.time(), this.flops(), this.traffic()),
       this.bounds(),
-      h("p", { class: "hash" }, "Program ", h("code", {}, program.hash)));
+      h("p", { class: "hash" }, "Program ", h("code", {}, program.hash)),
+    ];
+    byId("overview").append(...parts.filter(Boolean));
+  },
+
+  /** The sentence after the verdict's word, which it may begin with itself. */
+  answer({ runs, summary }) {
+    const word = runs ? "Runs" : "Does not run";
+    const rest = summary.toLowerCase().startsWith(word.toLowerCase()) ? summary.slice(word.length) : ` ${summary}`;
+    return [h("strong", {}, word), rest];
   },
 
   figure(title, value, note, ...rest) {
