@@ -49,6 +49,7 @@ def capture_step(
     *,
     loss: Callable[[Any], Tensor] = lambda output: output.loss,
     optimizer: torch.optim.Optimizer | None = None,
+    return_gradients: bool = False,
 ) -> Step:
     """Traces one training step of ``model(**inputs)``; nothing is computed and nothing is allocated.
 
@@ -59,6 +60,9 @@ def capture_step(
         optimizer: over the model's parameters. Without one, the step ends with the gradients. State that it has not
             made yet is made abstractly; a step to be run needs an optimizer that has stepped before.
 
+        return_gradients: return them beside the loss, which keeps them in memory to the end. Without an optimizer they
+            are always returned.
+
     Raises:
         Error: the loss is no scalar that depends on a parameter.
     """
@@ -68,6 +72,7 @@ def capture_step(
     state = _state(model, optimizer, mode) if optimizer else {}
     arguments = {**{name: tensors[name] for name in names if name in tensors}, **state}
     trained = [name for name, p in model.named_parameters() if p.requires_grad and name in arguments]
+    returned = trained if return_gradients or not optimizer else []
     abstract = {name: _abstract(mode, t, name in trained) for name, t in arguments.items()}
 
     def step(*flat: Tensor) -> list[Tensor]:
@@ -81,11 +86,11 @@ def capture_step(
         if optimizer:
             with torch.no_grad(), _stepping(optimizer, _groups(model, optimizer), given, dict(zip(trained, gradients))):
                 _update(optimizer)
-        return [value.detach(), *gradients]
+        return [value.detach(), *(gradients if returned else [])]
 
     with mode, fx.traceback.preserve_node_meta(), _remembering_lines():
         gm = make_fx(step, decomposition_table=decompositions(), tracing_mode="real")(*abstract.values())
-    return Step(Trace(_program(gm, model, list(arguments))), arguments, trained)
+    return Step(Trace(_program(gm, model, list(arguments))), arguments, returned)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def step(optimizer: type[torch.optim.Optimizer], **options: Any) -> Step:
     steps = optimizer(model.parameters(), **options)  # type: ignore[call-arg]
     model(**batch).loss.backward()
     steps.step()
-    return capture_step(model, batch, optimizer=steps)
+    return capture_step(model, batch, optimizer=steps, return_gradients=True)
 
 
 def adamw() -> Step:

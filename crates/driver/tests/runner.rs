@@ -310,6 +310,47 @@ fn a_program_shows_its_stages() {
     assert_eq!(error.to_string(), "there is no stage `llvm`; the stages are core, stablehlo and hlo");
 }
 
+fn partitioned(name: &str, mesh: &str, rules: &str) -> Partitioned {
+    let by = Partitioning { mesh: mesh.parse().unwrap(), rules: serde_json::from_str(rules).unwrap() };
+    program(name).partitioned(&DimValues::new(), &by).unwrap()
+}
+
+fn devices(count: usize) -> Arc<Session> {
+    Arc::new(Session::with_cpu_devices(plugin::path().to_str(), count, None).unwrap())
+}
+
+#[test]
+fn results_of_any_layout_are_put_together() {
+    // The first result is stored with its channels last: it is split by its logical rows and columns.
+    let rules = r#"{"x": ["a", null, "b"], "output.0": [null, null, "a", "b"], "output.1": [["b", "a"]]}"#;
+    let loaded = partitioned("channels_last", "a=2,b=2", rules).compile(devices(4)).unwrap();
+    let arguments = [counted(&[2, 3, 2, 2])];
+    let whole = run(&Runner::new(program("channels_last"), session()), &arguments).unwrap();
+    let split = loaded.run(&arguments, &mut no_seed()).unwrap();
+    for at in 0..2 {
+        assert_eq!(shown(&split, at, &arguments), shown(&whole, at, &arguments), "result {at}");
+    }
+    assert_eq!(loaded.program().argument_bytes(), 24 * 4 / 4);
+    let parts: Vec<_> = loaded.executable().output_types().iter().map(|ty| ty.dims.to_vec()).collect();
+    assert_eq!(parts, [vec![2, 1, 1, 3], vec![6]]);
+}
+
+#[test]
+fn what_a_partitioned_program_writes_is_written_back() {
+    let loaded = partitioned("mutation", "a=2", r#"{"x": ["a"]}"#).compile(devices(2)).unwrap();
+    let [split, whole] = [mutated(), mutated()];
+    let results = loaded.run(&split, &mut no_seed()).unwrap();
+    run(&Runner::new(program("mutation"), session()), &whole).unwrap();
+    assert!(matches!(results[1], Value::Argument(0)), "the buffer itself is returned");
+    assert_eq!((held(&split[0]), held(&split[1])), (held(&whole[0]), held(&whole[1])));
+}
+
+#[test]
+fn a_mesh_that_is_too_large_is_refused() {
+    let Err(error) = partitioned("mutation", "a=2", r#"{"x": ["a"]}"#).compile(devices(1)) else { panic!("it fits") };
+    assert_eq!(error.to_string(), "the mesh a=2 needs 2 devices, the plugin has 1");
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     for bytes in [&b""[..], b"{}", b"PK\x03\x04"] {

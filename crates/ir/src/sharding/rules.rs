@@ -3,8 +3,9 @@
 use super::names::{matches, nearest};
 use super::{Axes, Mesh, Partition, Sharding};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, InputKind};
+use crate::graph::{Graph, Input, InputKind};
 use crate::types::TensorType;
+use rustc_hash::FxHashMap;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -26,11 +27,11 @@ pub struct Rule {
 
 /// Rules in the order in which they are tried.
 ///
-/// The first one that matches a name decides. A tensor that none matches is whole on every device, with two exceptions:
-/// an input that is called after a parameter and shaped like it, such as `optimizer.layers.0.weight.exp_avg`, is split
-/// as the parameter; and how a result is split is left to the partitioner. A tensor of no dimensions cannot be split,
-/// and no pattern matches it; nor do patterns match constants lifted out of the program and the random state. The next
-/// value of an input is where the input was.
+/// The first one that matches a name decides. A tensor that none matches is whole on every device; but how a result is
+/// split is left to the partitioner. An input that is called after a parameter and shaped like it, such as
+/// `optimizer.layers.0.weight.exp_avg`, is split as the parameter, unless the first pattern that matches it does not
+/// match the parameter. A tensor of no dimensions cannot be split, and no pattern matches it; nor do patterns match
+/// constants lifted out of the program and the random state. The next value of an input is where the input was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(pub Vec<Rule>);
 
@@ -48,12 +49,7 @@ impl Rules {
     /// or a rule decides about nothing.
     pub fn resolve(&self, graph: &Graph, results: &Results, mesh: &Mesh) -> Result<Partition> {
         let mut tried = Tried { rules: self.bound(mesh)?, used: vec![false; self.0.len()] };
-        let mut inputs = vec![];
-        for input in &graph.inputs {
-            let ty = super::tensor(graph, input.value)?;
-            inputs.push(if is_named(&input.kind) { tried.decide(&input.name, ty, false)? } else { None });
-        }
-        let inputs = follow_parameters(graph, inputs)?;
+        let inputs = tried.inputs(graph)?;
         let mut outputs = vec![];
         for (output, result) in graph.outputs.iter().zip(results) {
             let Some((position, order)) = result else {
@@ -108,13 +104,46 @@ struct Tried<'a> {
 }
 
 impl Tried<'_> {
+    /// The inputs' shardings.
+    fn inputs(&mut self, graph: &Graph) -> Result<Vec<Sharding>> {
+        let parameters = parameters(graph);
+        let mut shardings: Vec<Option<Sharding>> = vec![None; graph.inputs.len()];
+        let mut following = vec![];
+        for (i, input) in graph.inputs.iter().enumerate().filter(|(_, input)| is_named(&input.kind)) {
+            let ty = super::tensor(graph, input.value)?;
+            match followed(graph, &parameters, &input.name, ty) {
+                // A rule for the parameter too is not about its state in particular.
+                Some(p) if self.first(&input.name, false).is_none_or(|r| self.speaks_of(r, &graph.inputs[p].name)) => {
+                    following.push((i, p));
+                }
+                _ => shardings[i] = self.decide(&input.name, ty, false)?,
+            }
+        }
+        for (i, parameter) in following {
+            shardings[i] = shardings[parameter].clone();
+        }
+        let whole = |(input, sharding): (&Input, Option<Sharding>)| {
+            sharding.unwrap_or_else(|| Sharding::replicated(graph.tensor_type(input.value).map_or(0, TensorType::rank)))
+        };
+        Ok(graph.inputs.iter().zip(shardings).map(whole).collect())
+    }
+
+    /// The first rule for the input, or result, called `name`.
+    fn first(&self, name: &str, result: bool) -> Option<usize> {
+        let applies = |rule: &Bound<'_>| rule.pattern.starts_with(RESULT) == result && matches(rule.pattern, name);
+        self.rules.iter().position(applies)
+    }
+
+    fn speaks_of(&self, rule: usize, name: &str) -> bool {
+        matches(self.rules[rule].pattern, name)
+    }
+
     /// The sharding of the tensor called `name`, if a rule says.
     fn decide(&mut self, name: &str, ty: &TensorType, result: bool) -> Result<Option<Sharding>> {
         if ty.rank() == 0 {
             return Ok(None);
         }
-        let applies = |rule: &Bound<'_>| rule.pattern.starts_with(RESULT) == result && matches(rule.pattern, name);
-        let Some(i) = self.rules.iter().position(applies) else { return Ok(None) };
+        let Some(i) = self.first(name, result) else { return Ok(None) };
         self.used[i] = true;
         let Bound { pattern, sharding } = &self.rules[i];
         if sharding.dims.len() > ty.rank() {
@@ -164,23 +193,17 @@ fn is_named(kind: &InputKind) -> bool {
     matches!(kind, InputKind::User | InputKind::Parameter | InputKind::Buffer)
 }
 
-/// The inputs' shardings, with those that nothing was said about.
-fn follow_parameters(graph: &Graph, decided: Vec<Option<Sharding>>) -> Result<Vec<Sharding>> {
-    let parameters: rustc_hash::FxHashMap<&str, usize> = (graph.inputs.iter().enumerate())
-        .filter(|(_, input)| input.kind == InputKind::Parameter)
-        .map(|(i, input)| (input.name.as_str(), i))
-        .collect();
-    let mut shardings = vec![];
-    for (i, input) in graph.inputs.iter().enumerate() {
-        let ty = super::tensor(graph, input.value)?;
-        let followed = || {
-            let of_type = |&p: &usize| graph.tensor_type(graph.inputs[p].value).is_some_and(|t| t.shape == ty.shape);
-            let parameter = dotted_parts(&input.name).filter_map(|part| parameters.get(part).copied()).find(of_type);
-            parameter.and_then(|p| decided[p].clone())
-        };
-        shardings.push(decided[i].clone().or_else(followed).unwrap_or_else(|| Sharding::replicated(ty.rank())));
-    }
-    Ok(shardings)
+/// Positions of the parameters, by name.
+fn parameters(graph: &Graph) -> FxHashMap<&str, usize> {
+    let of = |(i, input): (usize, &'_ Input)| (input.kind == InputKind::Parameter).then_some(i);
+    let positions = graph.inputs.iter().enumerate().filter_map(of);
+    positions.map(|i| (graph.inputs[i].name.as_str(), i)).collect()
+}
+
+/// The parameter that an input is called after and shaped like.
+fn followed(graph: &Graph, parameters: &FxHashMap<&str, usize>, name: &str, ty: &TensorType) -> Option<usize> {
+    let alike = |&p: &usize| graph.tensor_type(graph.inputs[p].value).is_some_and(|t| t.shape == ty.shape);
+    dotted_parts(name).filter_map(|part| parameters.get(part).copied()).find(alike)
 }
 
 /// The runs of whole components in a dotted name, the longest first.

@@ -52,11 +52,13 @@ fn the_first_pattern_that_matches_decides_and_state_follows_its_parameter() {
     let partition = resolve(r#"{"*.q.weight": [["data", "model"], null], "*": ["data"], "output.1": [null, "model"]}"#);
     let pair = r#"(("data", "model"), None)"#;
     let data = r#"("data", None)"#;
-    // `*` matches the momentum too; without it, the momentum follows its weight.
-    assert_eq!(shown(&partition.unwrap()), [pair, r#"("data",)"#, data, "()", data, "?", r#"(None, "model")"#, pair]);
+    assert_eq!(shown(&partition.unwrap()), [pair, r#"("data",)"#, pair, "()", data, "?", r#"(None, "model")"#, pair]);
     let partition = resolve(r#"{"*.q.weight": [["data", "model"]]}"#).unwrap();
     assert_eq!(shown(&partition), [pair, "(None,)", pair, "()", "(None, None)", "?", "?", pair]);
     assert_eq!(partition.mesh().num_devices(), 8);
+    // What is said of the momentum alone holds for it.
+    let partition = resolve(r#"{"optimizer.*": ["data"], "*.q.weight": ["model"]}"#).unwrap();
+    assert_eq!(shown(&partition)[..3], [r#"("model", None)"#, "(None,)", data]);
 }
 
 #[test]
