@@ -13,7 +13,7 @@ export LIBCLANG_PATH := $(LLVM)/lib
 SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
 
-.PHONY: help setup setup-develop demo test test-all test-asan test-rust test-python lint bench bench-eager docs clean
+.PHONY: help setup setup-develop demo test test-all test-asan test-rust test-python lint bench bench-eager bench-aot docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -81,6 +81,9 @@ bench: setup-develop ## Step times beside eager and inductor; compile and call o
 
 bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
 	$(PYTHON) benches/eager.py
+
+bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.
+	$(PYTHON) benches/aot.py --page docs/tpu-targets.md
 
 docs: setup-develop ## Regenerate docs/ops.md, and docs/models.md if target/models.jsonl has records of a sweep.
 	$(PYTHON) scripts/ops_page.py $(VENV)/bin/tputc > docs/ops.md

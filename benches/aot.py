@@ -1,0 +1,148 @@
+"""Compile times and peak memory of the models of PATH on TPUs that are not there: docs/tpu-targets.md.
+
+    python benches/aot.py [--models a,b] [--targets v5e:1x1,...] [--log FILE] [--page FILE]
+
+For each model its inference and a whole training step (forward, backward, AdamW), in bf16 and f32, in its published
+configuration; nothing is allocated but the model's inputs. Each result is a line of the log; a run that was stopped goes on
+where it was. --page writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchtpu
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/python"))
+import zoo
+
+TARGETS = ("v4:1x1x1", "v5e:1x1", "v5p:1x1x1", "v6e:1x1", "tpu7x:1x1x1")
+DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
+KINDS = ("inference", "training")
+GIB = 1 << 30
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(zoo.ZOO))
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--log", type=Path, default=Path("target/aot.jsonl"))
+    parser.add_argument("--page", type=Path)
+    args = parser.parse_args()
+    args.log.parent.mkdir(exist_ok=True)
+    done = read(args.log)
+    for model in args.models.split(","):
+        for kind in KINDS:
+            for dtype in DTYPES:
+                targets = [t for t in args.targets.split(",") if (model, kind, dtype, t) not in done]
+                for result in run(model, kind, dtype, targets):
+                    print(summary(result), flush=True)
+                    with args.log.open("a") as file:
+                        file.write(json.dumps(result) + "\n")
+    results = list(read(args.log).values())
+    if args.page:
+        args.page.write_text(page(results))
+    return 0 if all(result["runs"] for result in results) else 1
+
+
+def read(log: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    lines = log.read_text().splitlines() if log.exists() else []
+    results = map(json.loads, lines)
+    return {(r["model"], r["kind"], r["dtype"], r["target"]): r for r in results}
+
+
+def run(model: str, kind: str, dtype: str, targets: list[str]) -> Any:
+    if not targets:
+        return
+    trace = capture(zoo.ZOO[model], kind, DTYPES[dtype])
+    for target in targets:
+        start = time.perf_counter()
+        report = torchtpu.check(trace, target=target)
+        memory, cost = report.data["memory"] or {}, report.data["cost"] or {}
+        yield {
+            "model": model,
+            "kind": kind,
+            "dtype": dtype,
+            "target": target,
+            "runs": report.runs,
+            "summary": report.summary,
+            "seconds": time.perf_counter() - start,
+            "ops": trace.num_nodes,
+            "peak": memory.get("peak", 0),
+            "attributed": 1 - memory["unattributed"] / max(memory["peak"], 1) if memory else 0,
+            "roofline": cost.get("seconds", 0),
+            "flops": cost.get("flops", 0),
+        }
+
+
+def capture(entry: zoo.Entry, kind: str, dtype: torch.dtype) -> torchtpu.Trace:
+    cast = lambda t: t.to(dtype) if t.is_floating_point() else t  # noqa: E731
+    model = entry.build("full").to(dtype)
+    batch = entry.data("full")
+    batch = zoo.Batch({name: cast(t) for name, t in batch.inputs.items()}, batch.targets)
+    with torch._dynamo.config.patch(**dict(entry.dynamo)):
+        if kind == "inference":
+            model.eval().requires_grad_(False)
+            return torchtpu.capture(model, **batch.inputs)
+        optimizer = torch.optim.AdamW(model.parameters())
+        step = torchtpu.capture_step(
+            Loss(entry, model), {**batch.inputs, "targets": batch.targets}, optimizer=optimizer
+        )
+        return step.trace
+
+
+class Loss(torch.nn.Module):
+    """A model with its loss, as `capture_step` wants it: an output with a `loss`."""
+
+    def __init__(self, entry: zoo.Entry, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.entry = entry
+        self.model = model
+
+    def forward(self, targets: torch.Tensor, **inputs: torch.Tensor) -> Any:
+        loss = self.entry.loss(self.model, zoo.Batch(inputs, targets))
+        return type("Output", (), {"loss": loss})
+
+
+def summary(result: dict[str, Any]) -> str:
+    name = f"{result['model']:13} {result['kind']:9} {result['dtype']:4} {result['target']:12}"
+    return f"{name} {result['seconds']:6.1f} s  {result['peak'] / GIB:6.2f} GiB  {result['summary']}"
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    targets = sorted({r["target"] for r in results}, key=lambda t: TARGETS.index(t) if t in TARGETS else 99)
+    rows: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
+    for result in results:
+        rows.setdefault((result["model"], result["kind"], result["dtype"]), {})[result["target"]] = result
+    lines = [
+        "# Models on TPUs that are not there",
+        "",
+        "Made by `make bench-aot`: each model of tests/python/zoo.py in its published configuration, inference and one whole",
+        "training step (forward, backward, AdamW), compiled by libtpu on a machine without a TPU. A cell: peak HBM in GiB, our",
+        "roofline's time (no measurement), and seconds from trace to report. The least part of the peak that is attributed to",
+        f"source lines, of all cells: {min((r['attributed'] for r in results if r['runs']), default=0):.1%}.",
+        "",
+        "| model | | | ops | " + " | ".join(targets) + " |",
+        "|---|---|---|---:|" + "---:|" * len(targets),
+    ]
+    for (model, kind, dtype), cells in rows.items():
+        ops = next(iter(cells.values()))["ops"]
+        texts = [cell(cells[t]) if t in cells else "" for t in targets]
+        lines.append(f"| {model} | {kind} | {dtype} | {ops} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(result: dict[str, Any]) -> str:
+    if not result["runs"]:
+        return "no: " + result["summary"]
+    return f"{result['peak'] / GIB:.2f}, {result['roofline'] * 1e3:.2f} ms, {result['seconds']:.0f} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
