@@ -20,6 +20,7 @@ mod text;
 mod timeline;
 
 pub use html::html;
+pub use memory::compiler_peak;
 pub use model::*;
 pub use text::text;
 
