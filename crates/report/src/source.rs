@@ -173,3 +173,62 @@ fn frame(frames: &StackFrameIndexProto, id: i32) -> Option<(&str, i32)> {
 fn one_based(reference: i32) -> Option<usize> {
     usize::try_from(reference).ok()?.checked_sub(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{array, at_line, computation, instruction, module};
+    use hlo::proto::{FileLocation, StackFrame};
+
+    #[test]
+    fn what_has_no_source_takes_one_by_rule() {
+        let plain = |id: i64, opcode: &str, operands: &[i64]| instruction(id, opcode, array("f32", &[4]), operands);
+        let called = |id: i64, opcode: &str, operands: &[i64], computation: i64| HloInstructionProto {
+            called_computation_ids: vec![computation],
+            ..plain(id, opcode, operands)
+        };
+        let fused = vec![plain(11, "parameter", &[]), at_line(plain(12, "tanh", &[11]), "m/aten.tanh.default", 1)];
+        let applied = vec![plain(21, "parameter", &[])];
+        let entry = vec![
+            plain(1, "parameter", &[]),
+            plain(2, "copy-start", &[1]),
+            plain(3, "copy-done", &[2]),
+            called(4, "fusion", &[], 10),
+            plain(5, "copy", &[4]),
+            at_line(plain(6, "add", &[3, 5]), "m.a/aten.add.Tensor", 2),
+            at_line(called(7, "reduce", &[6, 3], 20), "m.b/aten.sum.default", 3),
+            plain(8, "pad", &[7]),
+            plain(9, "iota", &[]),
+        ];
+        let module = module(vec![computation(10, fused), computation(20, applied), computation(1, entry)]);
+        let index = Index::new(&module);
+        let sources = Sources::new(&index);
+        let line = |id: i64| sources.of(&index, id).line;
+        assert_eq!(line(4), 1, "a fusion speaks with its root");
+        assert_eq!(line(5), 1, "a copy is its operand's");
+        assert_eq!((line(1), line(2), line(3)), (2, 2, 2), "a prefetch is its first user's, not its second's");
+        assert_eq!(line(8), 3, "else an operand's");
+        assert_eq!(line(21), 3, "else the caller's");
+        assert_eq!(*sources.of(&index, 9), Source::default(), "else nobody's");
+        assert_eq!(*sources.of(&index, 77), Source::default());
+        assert_eq!(sources.of(&index, 6).module, "m.a");
+        assert_eq!(sources.of(&index, 6).op, "aten.add.Tensor");
+    }
+
+    #[test]
+    fn stack_frames_count_from_one_and_may_dangle() {
+        let frames = StackFrameIndexProto {
+            file_names: vec!["model.py".to_owned()],
+            file_locations: vec![FileLocation { file_name_id: 1, line: 7 }, FileLocation { file_name_id: -3, line: 8 }],
+            stack_frames: vec![StackFrame { file_location_id: 1 }, StackFrame { file_location_id: 2 }],
+        };
+        let at = |stack_frame_id: i32| {
+            let source = read(&OpMetadata { stack_frame_id, ..OpMetadata::default() }, Some(&frames));
+            (source.file, source.line)
+        };
+        assert_eq!(at(1), ("model.py".to_owned(), 7));
+        for nowhere in [0, 2, 3, -1] {
+            assert_eq!(at(nowhere), (String::new(), 0));
+        }
+    }
+}

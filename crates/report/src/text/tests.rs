@@ -97,6 +97,7 @@ fn report() -> Report {
         findings: vec![finding],
         memory: Some(memory),
         cost: Some(cost),
+        sources: Vec::new(),
     }
 }
 
