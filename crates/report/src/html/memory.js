@@ -248,7 +248,7 @@ const memorySection = {
           hint: "Of it, padding of the layout", cell: (holder) => formatBytes(holder.bytes - holder.unpadded) },
         { key: "kind", title: "Kind", width: "6rem", minor: true, value: (holder) => holder.kind, cell: (holder) => holder.kind },
         { key: "source", title: "Made at", width: "minmax(11rem, 1.6fr)", value: where, cell: (holder) => sourceLink(holder.source) },
-        { key: "values", title: "Values", width: "minmax(8rem, 2fr)", value: (holder) => holder.values.join(", "),
+        { key: "values", title: "Values", width: "minmax(5rem, 2fr)", value: (holder) => holder.values.join(", "),
           cell: (holder) => h("span", { title: holder.values.join(", ") }, holder.values.join(", ")) },
       ],
     }, memory.holders).host;

@@ -11,7 +11,7 @@ const modelTree = {
       identity: (row) => row.node,
       level: (row) => ({ depth: row.depth, open: row.kids ? this.opened.has(row.node) : null }),
       columns: [
-        { key: "name", title: "Module or line", width: "minmax(14rem, 3fr)", value: (node) => node.name,
+        { key: "name", title: "Module or line", width: "minmax(9rem, 3fr)", value: (node) => node.name,
           cell: (row) => this.name(row) },
         { key: "order", off: !cost, title: "Step", width: "4.5rem", number: true, minor: true, value: (node) => node.order,
           hint: "Place in the schedule of the first fusion", cell: ({ node }) => (node.order === Infinity ? "" : formatCount(node.order)) },
