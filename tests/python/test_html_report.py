@@ -408,6 +408,13 @@ def test_a_narrow_page_shows_the_source_when_asked(opened: Browser) -> None:
     assert opened.eval("document.documentElement.scrollWidth") <= 420
 
 
+@pytest.mark.parametrize("width", [380, 620, 901, 1101, 1440, 2200])
+def test_no_column_is_cut_off(opened: Browser, width: int) -> None:
+    opened.media(width=width)
+    wide = "[...document.querySelectorAll('.grid')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.id)"
+    assert opened.eval(wide) == []
+
+
 def test_it_answers_at_once(browser: Browser, page: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Times are printed; what is asserted is far above them, for a busy machine."""
     browser.open(page)

@@ -57,10 +57,10 @@ const fusions = {
       forPrint: () => this.mostTime(),
       columns: [
         { key: "order", title: "Step", width: "4rem", number: true, minor: true, value: (index) => index, cell: (index) => formatCount(index) },
-        { key: "name", title: "Name", width: "minmax(8rem, 1.3fr)", value: (index) => at(index).name,
+        { key: "name", title: "Name", width: "minmax(7rem, 1.3fr)", value: (index) => at(index).name,
           cell: (index) => h("span", { class: "mono", title: at(index).name }, at(index).name) },
         { key: "kind", title: "Kind", width: "5.5rem", minor: true, value: (index) => at(index).kind, cell: (index) => at(index).kind },
-        { key: "module", title: "Module", width: "minmax(8rem, 2.6fr)", value: where,
+        { key: "module", title: "Module", width: "minmax(7rem, 2.6fr)", value: where,
           cell: (index) => h("span", { class: "tail", title: `${where(index)} ${at(index).source.op}` }, h("bdi", {}, where(index))) },
         { key: "seconds", title: "Time", width: "minmax(6rem, 1fr)", number: true, value: (index) => at(index).seconds,
           cell: (index) => withBar(formatSeconds(at(index).seconds), at(index).seconds / most, boundClass(at(index).bound)) },

@@ -240,15 +240,15 @@ const memorySection = {
       identity: (holder) => holder, sort: { key: "bytes", descending: true },
       open: (holder) => sourcePanel.show(holder.source),
       columns: [
-        { key: "bytes", title: "Held", width: "minmax(6.5rem, 1fr)", number: true, value: (holder) => holder.bytes,
+        { key: "bytes", title: "Held", width: "minmax(5.5rem, 1fr)", number: true, value: (holder) => holder.bytes,
           cell: (holder) => withBar(formatBytes(holder.bytes), holder.bytes / memory.peak, "held") },
         { key: "share", title: "Share", width: "4.5rem", number: true, minor: true, value: (holder) => holder.bytes,
           cell: (holder) => formatShare(holder.bytes / memory.peak) },
         { key: "padding", title: "Padding", width: "5.5rem", number: true, minor: true, value: (holder) => holder.bytes - holder.unpadded,
           hint: "Of it, padding of the layout", cell: (holder) => formatBytes(holder.bytes - holder.unpadded) },
         { key: "kind", title: "Kind", width: "6rem", minor: true, value: (holder) => holder.kind, cell: (holder) => holder.kind },
-        { key: "source", title: "Made at", width: "minmax(11rem, 1.6fr)", value: where, cell: (holder) => sourceLink(holder.source) },
-        { key: "values", title: "Values", width: "minmax(8rem, 2fr)", value: (holder) => holder.values.join(", "),
+        { key: "source", title: "Made at", width: "minmax(9rem, 1.6fr)", value: where, cell: (holder) => sourceLink(holder.source) },
+        { key: "values", title: "Values", width: "minmax(5rem, 2fr)", value: (holder) => holder.values.join(", "),
           cell: (holder) => h("span", { title: holder.values.join(", ") }, holder.values.join(", ")) },
       ],
     }, memory.holders).host;

@@ -34,7 +34,7 @@ function drawLines() {
     id: "line-list", label: "Source lines", limit: 12, printed: 25, identity: (total) => total,
     sort: { key: cost ? "seconds" : "held", descending: true }, open: (total) => sourcePanel.show({ ...total.source, module: "" }),
     columns: [
-      { key: "place", title: "Line", width: "minmax(11rem, 1.3fr)", value: (total) => place(total.source), cell: (total) => sourceLink({ ...total.source, module: "" }) },
+      { key: "place", title: "Line", width: "minmax(9rem, 1.3fr)", value: (total) => place(total.source), cell: (total) => sourceLink({ ...total.source, module: "" }) },
       { key: "text", title: "Code", width: "minmax(8rem, 2fr)", minor: true, cell: (total) => h("code", { title: lineText(total.source) }, lineText(total.source)) },
       { key: "modules", title: "Modules", width: "5rem", number: true, minor: true, value: (total) => total.modules.size,
         hint: "How many modules run this line", cell: (total) => formatCount(total.modules.size) },
@@ -42,7 +42,7 @@ function drawLines() {
         cell: (total) => withBar(formatSeconds(total.seconds), total.seconds / most) },
       { key: "share", off: !cost, title: "Share", width: "4.5rem", number: true, minor: true, value: (total) => total.seconds,
         cell: (total) => formatShare(total.seconds / totalSeconds) },
-      { key: "held", off: !memory, title: "At the peak", width: "6.5rem", number: true, value: (total) => total.held, cell: (total) => formatBytes(total.held) },
+      { key: "held", off: !memory, title: "At the peak", width: "5.5rem", number: true, value: (total) => total.held, cell: (total) => formatBytes(total.held) },
       { key: "flops", off: !cost, title: "Flops", width: "5.5rem", number: true, minor: true, value: (total) => total.flops, cell: (total) => formatFlops(total.flops) },
       { key: "bytes", off: !cost, title: "HBM traffic", width: "6.5rem", number: true, minor: true, value: (total) => total.bytes, cell: (total) => formatBytes(total.bytes) },
     ],
