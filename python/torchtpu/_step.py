@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import itertools
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -168,9 +167,12 @@ def _stepping(
     kept = [dict(group) for group in optimizer.param_groups], optimizer.state
     compiling = torch.compiler._is_compiling_flag
     state: dict[Tensor, dict[str, Any]] = defaultdict(dict)
-    for name in itertools.chain(*groups):
+    own = {
+        n: p for group, names in zip(kept[0], groups, strict=True) for n, p in zip(names, group["params"], strict=True)
+    }
+    for name, parameter in own.items():
         prefix = f"optimizer.{name}."
-        old = {key: value for key, value in kept[1].get(_at(kept[0], groups, name), {}).items()}
+        old = dict(kept[1].get(parameter, {}))
         new = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
         if old or new:
             state[given[name]] = old | new
@@ -181,7 +183,7 @@ def _stepping(
             group["params"] = [given[name] for name in names]
             group.update({key: True for key in ("capturable",) if key in group})
             group.update({key: False for key in ("foreach", "fused") if key in group})
-        optimizer.state = state
+        optimizer.state = state  # type: ignore[assignment]
         yield state
     finally:
         torch.compiler._is_compiling_flag = compiling
@@ -197,11 +199,6 @@ def _update(optimizer: torch.optim.Optimizer) -> None:
     code = step.__code__
     fx.traceback.set_stack_trace([f'  File "{code.co_filename}", line {code.co_firstlineno}, in step\n'])
     step(optimizer)
-
-
-def _at(kept: list[dict[str, Any]], groups: list[list[str]], name: str) -> Tensor:
-    """The optimizer's own parameter called ``name``."""
-    return next(g["params"][names.index(name)] for g, names in zip(kept, groups) if name in names)
 
 
 def _program(gm: fx.GraphModule, model: nn.Module, names: list[str]) -> dict[str, Any]:

@@ -138,6 +138,28 @@ fn a_partitioned_program_computes_what_the_whole_one_does() {
     }
 }
 
+/// Eight devices, in pairs along `model`: what the HLO declarations read of a collective is what the plugin wrote.
+#[test]
+fn a_collective_says_which_devices_take_part() {
+    let rules = r#"{"x": ["data", "model"], "w": ["model"], "output.0": ["data"]}"#;
+    let partition = partition(rules).with_whole_results(&graph());
+    let module = module(Some(partition.clone()));
+    let client = Client::new(Plugin::load(plugin::path()).unwrap(), &[("cpu_device_count", runtime::Value::I64(8))]);
+    let shards = [f32s(&[2, 3]), f32s(&[3, 16])];
+    let signature = Signature::new(shards.iter().map(driver::runtime_type)).donating([1]);
+    let program = compile(&client.unwrap(), module.bytecode(), signature).optimized_program().unwrap();
+    let module = program.module().unwrap();
+    let instructions = module.computations.iter().flat_map(|c| &c.instructions);
+    let reduce = instructions.filter(|i| i.opcode == "all-reduce").collect::<Vec<_>>();
+    assert_eq!(reduce.len(), 1);
+    let list = reduce[0].collective_device_list.as_ref().unwrap();
+    let sizes: Vec<usize> = match &list.iota_replica_group_list {
+        Some(iota) => vec![iota.num_devices_per_group as usize; iota.num_replica_groups as usize],
+        None => list.replica_groups.iter().map(|group| group.replica_ids.len()).collect(),
+    };
+    assert_eq!(sizes, [2; 4]);
+}
+
 /// Needs libtpu in `TORCHTPU_TPU_PLUGIN`, and in the environment what it wants to run without a TPU:
 /// `TPU_SKIP_MDS_QUERY=1 TPU_ACCELERATOR_TYPE=v5litepod-4 TPU_WORKER_HOSTNAMES=localhost`.
 #[test]
