@@ -27,11 +27,6 @@ LEFT_OUT = {
 }
 
 
-# Overloads that PyTorch computes wrongly.
-WRONG = {
-    "aten::binary_cross_entropy.out": "resizes `out` to the unreduced loss, and then reduces something else",
-    "aten::narrow_copy.out": "writes to `out` as if its elements lay one behind the other",
-}
 # Ops that trust their arguments, or take some by accident: how their names start.
 TRUSTING = ("_", "native_", "rnn_", "gru", "lstm", "batch_norm")
 # Ops whose operands belong together, such as an output and what it was computed from: they get the samples' own data.

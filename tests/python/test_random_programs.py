@@ -155,3 +155,12 @@ outputs(v0)
 """
     )
     assert run(program).steps == 2
+
+
+def test_an_overload_that_writes_to_out_as_if_it_were_dense_is_rejected() -> None:
+    op, x = torch.ops.aten.narrow_copy.out, torch.arange(10.0).reshape(5, 2)
+    generator = Generator(0)
+    dense, turned = generator.input(torch.zeros(3, 2)), generator.input(torch.zeros(2, 3).t())
+    generator.check_out(op, ([x, 0, 1, 3], {}), [x[1:4]], {"out": dense})
+    with pytest.raises(Rejected):
+        generator.check_out(op, ([x, 0, 1, 3], {}), [x[1:4]], {"out": turned})
