@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import getitem
 from typing import Any
 
 import torch
 from test_samples import DTYPES
-from torch import Tensor, fx
+from torch import Size, Tensor, UntypedStorage, fx
 from torch._ops import OpOverload
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -247,6 +247,14 @@ INEXACT = [
     "fft", "i0", "i1", "ndtr", "gamma", "bessel", "zeta", "erf", "gelu", "entr", "polynomial", "upsample", "grid_sampl",
 ]  # fmt: skip
 
+# Ops that multiply elements, by a part of their name.
+PRODUCTS = ["mul", "dropout_backward"]
+
+
+def masks(name: str, operands: Iterable[Tensor]) -> bool:
+    """Whether the op is a product with nothing but zeros and ones, of which XLA makes a choice."""
+    return any(part in name for part in PRODUCTS) and any(bool(((x == 0) | (x == 1)).all()) for x in operands)
+
 
 class Rejected(Exception):
     """A step that no program should take."""
@@ -285,9 +293,13 @@ class Runs:
         shapes = [x.shape for x in self._written(step, 0)]
         try:
             steady = self._steady(step)
+            # Asked before the call, which may write to its operands.
+            masked = masks(step.op.name(), list(leaves(self._arguments(step, 0), Tensor)))
             results = [self._call(step, k) for k in range(len(self.lanes))]
             if shapes != [x.shape for x in self._written(step, 0)]:
                 raise Rejected("PyTorch resizes what it writes to")
+            if any(writes_beside(x, *before) for x, *before in saved):
+                raise Rejected("PyTorch writes beside what it is given")
             touched = [list(leaves((result, self._written(step, k)), Tensor)) for k, result in enumerate(results)]
             base = touched[0]
             if "_ex" in step.op.name() and any(x.dtype == torch.int32 and x.any() for x in base):
@@ -301,6 +313,8 @@ class Runs:
             for k in range(1, len(touched)):
                 for i in self._fresh(step, k, touched[k]):
                     self._disturb(k, touched[k][i], base[i], exact)
+                    if masked:
+                        take_signs_of_zeros(touched[k][i])
         except Exception as error:
             for x, storage, *layout in saved:
                 x.untyped_storage().resize_(storage.nbytes()).copy_(storage)
@@ -368,6 +382,22 @@ class Runs:
         if dtype in (torch.float16, torch.bfloat16):
             return (x == 0) | (x.abs() == 1) if not self.exact else (x.abs() <= 8) & (x == x.round())
         return (x.abs() < 1024) & (x * 16 == (x * 16).round())
+
+
+def take_signs_of_zeros(x: Tensor) -> None:
+    """Makes every zero positive: a choice gives such where the product with a mask is -0."""
+    if (x.is_floating_point() or x.is_complex()) and x.element_size() > 1 and not (x.is_conj() or x.is_neg()):
+        parts = torch.view_as_real(x) if x.is_complex() else x
+        parts.masked_fill_(parts == 0, 0)
+
+
+def writes_beside(x: Tensor, storage: UntypedStorage, shape: Size, stride: tuple[int, ...], offset: int) -> bool:
+    """Whether `x`, which had this layout in `storage`, has changed what else lies there."""
+    before, after = (torch.empty(0, dtype=x.dtype).set_(s) for s in (storage, x.untyped_storage()))
+    elsewhere = torch.ones(len(before), dtype=torch.bool)
+    elsewhere.as_strided(shape, stride, offset).fill_(False)
+    before, after = before[elsewhere], after[: len(before)][elsewhere]
+    return not torch.equal(before.view(torch.uint8), after.view(torch.uint8))
 
 
 def shaken(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 import program_rules as rules
 import test_samples as samples
 import torch
-from programs import DTYPES, Input, Program, Ref, Rejected, Runs, Step, leaves, made
+from programs import DTYPES, Input, Program, Ref, Rejected, Runs, Step, copy, fits, leaves, made
 from torch import Tensor
 from torch._ops import OpOverload
 
@@ -176,8 +176,6 @@ class Generator:
         called = self.random.choice(op.overloads) if self.random.random() < 0.4 else op.functional
         if torch.Tag.inplace_view in called.tags:
             called = op.functional
-        if (reason := rules.WRONG.get(called.name())) is not None:
-            raise Rejected(reason)
         given = {argument["name"]: argument["value"] for argument in row["args"]}
         flexible = op.public and self.random.random() < 0.4
         values: dict[str, Any] = {}
@@ -215,7 +213,24 @@ class Generator:
             same = [ref for ref in self.live if self.is_like(ref, x.dtype, x.shape) and ref not in outs.values()]
             fresh = not same or self.random.random() < 0.5
             outs[name] = self.input(self.data(x.dtype, list(x.shape))) if fresh else self.random.choice(same)
+        self.check_out(called, (given, named), results, outs)
         return outs
+
+    def check_out(
+        self, called: OpOverload, given: tuple[list[Any], dict[str, Any]], results: list[Tensor], outs: dict[str, Ref]
+    ) -> None:
+        """Rejects an overload that writes something else to these tensors than the one without `out=` gives.
+
+        Many of PyTorch's kernels write to `out` as if its elements lay one behind the other.
+        """
+        args, kwargs = given
+        written = {name: copy(self.tensor(ref)) for name, ref in outs.items()}
+        try:
+            called(*args, **kwargs, **written)
+        except Exception as error:
+            raise Rejected(f"PyTorch: {error}") from None
+        for x, y in zip(results, written.values()):
+            fits(x, y)
 
     def is_like(self, ref: Ref, dtype: torch.dtype, shape: Any) -> bool:
         x = self.tensor(ref)

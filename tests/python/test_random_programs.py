@@ -110,3 +110,57 @@ outputs(v5)
     )
     with pytest.raises(Rejected, match=why):
         run(program)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        pytest.param(
+            """
+v0 = f32([9], [1.0])
+v1 = aten.select.int(v0, 0, 2)
+v2 = f32([2, 3], [0.5])
+v3 = aten.huber_loss.out(v2, v2, out=v1)
+outputs(v0)
+""",
+            "beside what it is given",
+            id="beside",
+        ),
+        pytest.param(
+            """
+v0 = f32([3], [-2.0, 0.5, -1.5])
+v1 = f32([3], [0.0, 1.0, 0.0])
+v2 = aten.mul.Tensor(v0, v1)
+v3 = aten.signbit.default(v2)
+outputs(v3)
+""",
+            "jumps",
+            id="sign",
+        ),
+    ],
+)
+def test_what_pytorch_or_xla_make_of_it_is_rejected(source: str, why: str) -> None:
+    with pytest.raises(Rejected, match=why):
+        run(parse(source))
+
+
+def test_what_an_overload_writes_by_right_is_not_taken_for_more() -> None:
+    program = parse(
+        """
+v0 = f32([9], [1.0, nan])
+v1 = aten.slice.Tensor(v0, 0, 1, 9, 3)
+v2 = f32([3], [0.5])
+v3 = aten.add.out(v2, v2, out=v1)
+outputs(v0)
+"""
+    )
+    assert run(program).steps == 2
+
+
+def test_an_overload_that_writes_to_out_as_if_it_were_dense_is_rejected() -> None:
+    op, x = torch.ops.aten.narrow_copy.out, torch.arange(10.0).reshape(5, 2)
+    generator = Generator(0)
+    dense, turned = generator.input(torch.zeros(3, 2)), generator.input(torch.zeros(2, 3).t())
+    generator.check_out(op, ([x, 0, 1, 3], {}), [x[1:4]], {"out": dense})
+    with pytest.raises(Rejected):
+        generator.check_out(op, ([x, 0, 1, 3], {}), [x[1:4]], {"out": turned})

@@ -179,7 +179,9 @@ impl<'e> Expr<'e> {
             8 => DType::I64,
             _ => DType::I8,
         };
-        self.bitcast(bits).less(0.0)
+        let is_set = self.bitcast(bits).less(0.0);
+        // LLVM before 23 takes the highest bit of an integer that it has made bf16 for 0 (llvm/llvm-project#189129).
+        if self.dtype() == DType::BF16 { is_set | self.less(0.0) } else { is_set }
     }
     /// Its bits as `dtype`, of the same size.
     pub fn bitcast(self, dtype: DType) -> Expr<'e> {

@@ -86,8 +86,18 @@ pub(super) static OPS: &[OpDef] = &[
         angle,
         &[ok("f32[3,4]"), ok("f32[5]{nan,inf,-inf,-0.0,0}"), ok("bf16[9]"), ok("i64[5]"), ok("bool[2]"), ok("c64[5]")]
     ),
-    unary!(conj_physical, CONJ),
-    unary_without_in_place!(_conj_physical, conj_physical, CONJ),
+    // PyTorch hands a real tensor back itself, whatever the schema says: writes to the result are writes to it.
+    OpDef::maybe_view(
+        "aten::conj_physical(Tensor self) -> Tensor",
+        |c, layout| Ok((!c.dtype_of("self")?.is_complex()).then(|| vec![layout.clone()])),
+        conj_physical,
+        CONJ,
+    ),
+    OpDef::new("aten::_conj_physical(Tensor self) -> Tensor", conj_physical, CONJ).variants(&[
+        "_conj_physical.out",
+        "conj_physical_",
+        "conj_physical.out",
+    ]),
     OpDef::new("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals, ROUND_DECIMALS)
         .variants(&["round_.decimals", "round.decimals_out"]),
     OpDef::new("aten::special_round(Tensor self, *, int decimals=0) -> Tensor", round_decimals, ROUND_DECIMALS)
@@ -293,11 +303,12 @@ fn angle(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
     wide_formula(b, [v], |[x]| x.is_nan().select(x, x.less(0.0).select(x.constant(PI), 0.0)))
 }
 
-fn conj_physical(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
+fn conj_physical(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let v = c.tensor(b, "self")?;
     if !b.dtype(v).is_complex() {
-        return Ok(v);
+        return one(v);
     }
-    formula(b, [v], |[x]| x.real().complex(-x.imag()))
+    one(formula(b, [v], |[x]| x.real().complex(-x.imag()))?)
 }
 
 /// Rounded to `decimals` places behind the point, or before it if negative.
