@@ -3,8 +3,8 @@
     python benches/aot.py [--models a,b] [--targets v5e:1x1,...] [--log FILE] [--page FILE]
 
 For each model its inference and a whole training step (forward, backward, AdamW), in bf16 and f32, in its published
-configuration; nothing is allocated but the model's inputs. Each result is a line of the log; a run that was stopped goes on
-where it was. --page writes the table.
+configuration; nothing is allocated but the model and its inputs. Each result is a line of the log; a run that was
+stopped goes on where it was. --page writes the table.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ def page(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Models on TPUs that are not there",
         "",
-        "Made by `make bench-aot`: each model of tests/python/zoo.py in its published configuration, inference and one whole",
-        "training step (forward, backward, AdamW), compiled by libtpu on a machine without a TPU. A cell: peak HBM in GiB, our",
-        "roofline's time (no measurement), and seconds from trace to report. The least part of the peak that is attributed to",
-        f"source lines, of all cells: {min((r['attributed'] for r in results if r['runs']), default=0):.1%}.",
+        "Made by `make bench-aot`: each model of tests/python/zoo.py in its published configuration, inference and one",
+        "whole training step (forward, backward, AdamW), compiled by libtpu on a machine without a TPU. A cell: peak",
+        "HBM in GiB, our roofline's time (no measurement), seconds from trace to report. The least part of the peak",
+        f"that values hold, of all cells: {min((r['attributed'] for r in results if r['runs']), default=0):.1%}.",
         "",
         "| model | | | ops | " + " | ".join(targets) + " |",
         "|---|---|---|---:|" + "---:|" * len(targets),

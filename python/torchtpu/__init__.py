@@ -25,6 +25,8 @@ __all__ = [
     "CompileError",
     "Error",
     "ExecutionError",
+    "Report",
+    "Step",
     "Trace",
     "UnsupportedOp",
     "__version__",

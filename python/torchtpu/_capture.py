@@ -129,8 +129,8 @@ def _readable(source: str) -> str:
 
 
 def _rename_inputs(gm: fx.GraphModule, names: list[str]) -> None:
-    """Calls the inputs of a forward graph what the user calls them. AOTAutograd keeps their order, and may leave out some;
-    then nothing says which."""
+    """Calls the inputs of a forward graph what the user calls them. AOTAutograd keeps their order, and may leave out
+    some; then nothing says which."""
     placeholders = gm.graph.find_nodes(op="placeholder")
     taken = {node.name for node in gm.graph.nodes}
     if len(placeholders) != len(names) or len(set(names)) != len(names) or taken & set(names):

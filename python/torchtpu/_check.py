@@ -14,7 +14,8 @@ from torchtpu._capture import Trace, capture
 from torchtpu._sharding import Mesh, Shard, native_mesh, native_shard
 from torchtpu.backend import precision
 
-# What a worker runs: only the compiled module, so that it starts in no time. Its arguments: that module, libtpu, a folder.
+# What a worker runs: only the compiled module, so that it starts in no time. Its arguments: that module, libtpu, and
+# a folder.
 _WORKER = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("_native", sys.argv[1])
@@ -49,7 +50,7 @@ class Report:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Unlowered ops, sizes that are data or change, types that a TPU has no units for: each with its source line."""
+        """Unlowered ops, sizes that are data or change, types that a TPU lacks units for: each with its source line."""
         return list(self.data["findings"])
 
     @property
@@ -142,11 +143,11 @@ def check(
     Args:
         fn_or_trace: a function or module to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
         target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each.
-        mesh: sizes of named axes, such as ``{"data": 4, "model": 2}``, along which the slice's devices are arranged. Without
-            one the program is for one device.
-        shard: what is split by what: patterns over the names of inputs (parameters by their qualified names), each with an
-            axis, a tuple of axes or ``None`` per dimension, such as ``{"*.q_proj.weight": ("model", None)}``. The first
-            that matches decides; what none matches is whole on every device.
+        mesh: sizes of named axes, such as ``{"data": 4, "model": 2}``, along which the slice's devices are arranged.
+            Without one the program is for one device.
+        shard: what is split by what: patterns over the names of inputs (parameters by their qualified names), each
+            with an axis, a tuple of axes or ``None`` per dimension, such as ``{"*.q_proj.weight": ("model", None)}``.
+            The first that matches decides; what none matches is whole on every device.
         timeout: seconds that the compiler may take for a target.
         dims: sizes of symbolic dimensions, by symbol.
 

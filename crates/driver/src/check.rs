@@ -42,7 +42,7 @@ impl Program {
                     kind: if is_data { "data-dependent-shape" } else { "unlowered" }.to_owned(),
                     message: error.message().to_owned(),
                     help: error.help().map(str::to_owned),
-                    source: error.loc().map(|loc| findings::source(loc)).unwrap_or_default(),
+                    source: error.loc().map(findings::source).unwrap_or_default(),
                 };
                 Ok(self.obstructed(name, target, vec![finding]))
             }
@@ -148,16 +148,15 @@ fn seen(target: &Target, machine: &Machine, devices_used: usize) -> report::Targ
 /// A target that libtpu was not asked about.
 fn unseen(target: &Target) -> report::Target {
     let chip = target.chip();
-    let devices = f64::from(chip.devices);
     report::Target {
         name: target.to_string(),
         device_kind: String::new(),
         num_devices: target.num_chips() as usize * chip.devices as usize,
         devices_used: 1,
         compiler: String::new(),
-        peak_flops: chip.bf16_flops / devices,
-        hbm_bandwidth: chip.hbm_bandwidth / devices,
-        hbm_bytes: chip.hbm_bytes / u64::from(chip.devices),
+        peak_flops: chip.device_flops(),
+        hbm_bandwidth: chip.device_hbm_bandwidth(),
+        hbm_bytes: chip.device_hbm_bytes(),
         vmem_bytes: chip.vmem_bytes,
     }
 }
@@ -199,7 +198,7 @@ fn is_out_of_memory(message: &str) -> bool {
 
 fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
     let (target, limit) = (&ahead.target, ahead.outcome.machine.hbm_bytes);
-    let used = memory.map(|memory| format!("{} of {} HBM", gib(memory.peak), gib(limit)));
+    let used = memory.map(|memory| format!("{} of {} HBM", gib(memory.peak + memory.code), gib(limit)));
     match (&ahead.outcome.result, memory) {
         (Ok(_), _) => Verdict {
             runs: true,
@@ -242,10 +241,12 @@ fn ways_to_fit(ahead: &Ahead, memory: &Memory) -> Vec<String> {
             gib(memory.outputs.min(memory.arguments))
         ));
     }
-    let hbm = |generation: &Generation| generation.chip().hbm_bytes / u64::from(generation.chip().devices);
-    let roomy = |generation: &&Generation| hbm(generation) > memory.peak;
+    let roomy = |generation: &&Generation| generation.chip().device_hbm_bytes() > memory.peak;
     if let Some(generation) = Generation::ALL.iter().filter(|it| **it != ahead.target.generation).find(roomy) {
-        ways.push(format!("one {generation} device has {}: it would fit there", gib(hbm(generation))));
+        ways.push(format!(
+            "one {generation} device has {}: it would fit there",
+            gib(generation.chip().device_hbm_bytes())
+        ));
     }
     let devices = memory.peak.div_ceil(limit.max(1)).next_power_of_two();
     ways.push(format!(

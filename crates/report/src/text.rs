@@ -117,7 +117,7 @@ fn head(report: &Report, page: &mut Page) {
         rate(target.hbm_bandwidth, "B/s"),
         bytes(target.vmem_bytes as f64),
     ));
-    page.line(&format!("Program   {} traced ops, {}", program.num_ops, program.hash));
+    page.line(&format!("Program   {} traced ops, {:.12}", program.num_ops, program.hash));
 }
 
 /// Rows that are shown as one.
