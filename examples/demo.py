@@ -6,6 +6,7 @@ Run it with ``make demo``. It needs no TPU and no network: the model is random, 
 from __future__ import annotations
 
 import copy
+import importlib.util
 import time
 
 import torch
@@ -75,6 +76,18 @@ def main() -> None:
     stats = torchtpu.stats()
     fallbacks = stats.pop("fallbacks")
     print(f"stats: {stats}; ops on the host: {fallbacks or 'none'}")
+    check(eager.train(), tokens)
+
+
+def check(model: GPT2LMHeadModel, tokens: torch.Tensor) -> None:
+    """The same training step on a TPU that is not there."""
+    if importlib.util.find_spec("libtpu") is None:
+        print("libtpu is not installed: what the step would cost on a TPU is left out")
+        return
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    step = torchtpu.capture_step(model, {"input_ids": tokens, "labels": tokens}, optimizer=optimizer)
+    print("\nThe training step compiled for a v5e TPU, of which this machine has none:\n")
+    print(torchtpu.check(step.trace, target="v5e:1x1"))
 
 
 if __name__ == "__main__":

@@ -123,7 +123,16 @@ def _export(
     constants = {name for name in names if name in program.constants}
     if constants:
         raise Error(f"the model holds tensors that are neither parameters nor buffers: {sorted(constants)}")
-    return program.graph_module, names
+    tied = _tied(model)
+    return program.graph_module, [tied.get(name, name) for name in names]
+
+
+def _tied(model: nn.Module) -> dict[str, str]:
+    """Of each parameter and buffer with several names, by each of them the one it goes by here: the first."""
+    first = {id(t): name for name, t in (*model.named_parameters(), *model.named_buffers())}
+    parameters = model.named_parameters(remove_duplicate=False)
+    buffers = model.named_buffers(remove_duplicate=False)
+    return {name: first[id(t)] for name, t in (*parameters, *buffers)}
 
 
 def _abstract(mode: FakeTensorMode, tensor: Tensor, trained: bool) -> Tensor:

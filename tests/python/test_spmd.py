@@ -248,3 +248,26 @@ def test_shardings_of_dtensors_are_read(fake_process_group: None) -> None:
     assert from_dtensors(linear) == ({"data": 2, "model": 4}, {"weight": (("data", "model"), None)})
     with pytest.raises(Error, match="no parameter, buffer or input is a DTensor"):
         from_dtensors(llama())
+
+
+def test_tied_weights_are_one_input_whose_gradient_is_the_sum() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(8, 4)
+            self.head = torch.nn.Linear(4, 8, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return torch.nn.functional.cross_entropy(self.head(self.embedding(ids)), ids)
+
+    model, ids = Tied(), torch.tensor([1, 5, 3])
+    step = capture_step(model, {"ids": ids}, loss=lambda output: output)
+    assert sorted(step.arguments) == ["embedding.weight", "ids"]
+    plugin = _plugins.find("cpu")
+    program = _native.Partitioned(step.trace.to_bytes(), plugin=plugin, mesh=[("data", 2)], shard=[])
+    loss, gradient = program([t.detach() for t in step.arguments.values()])
+    expected = model(ids)
+    expected.backward()
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(gradient, model.embedding.weight.grad)

@@ -161,10 +161,12 @@ fn unseen(target: &Target) -> report::Target {
     }
 }
 
-/// An argument as a report names it: a parameter belongs to the module that its qualified name begins with.
+/// An argument as a report names it: a parameter belongs to the module that its qualified name begins with. A captured
+/// function's parameters are named likewise, its other arguments by position or without a dot.
 fn argument(slot: &Slot) -> Argument {
-    let is_part = matches!(slot.kind, "parameter" | "buffer");
-    let module = slot.name.rsplit_once('.').filter(|_| is_part).map_or("", |(module, _)| module);
+    let is_position = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = slot.name.rsplit_once('.').filter(|(_, last)| !is_position(last));
+    let module = parts.map_or("", |(module, _)| module);
     Argument { name: slot.name.clone(), source: Source { module: module.to_owned(), ..Source::default() } }
 }
 

@@ -106,6 +106,7 @@ fn head(report: &Report, page: &mut Page) {
     }
     page.line("");
     let devices = match target.devices_used == target.num_devices {
+        true if target.num_devices == 1 => "1 device".to_owned(),
         true => format!("{} devices", target.num_devices),
         false => format!("{} of {} devices", target.devices_used, target.num_devices),
     };
