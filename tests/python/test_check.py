@@ -15,6 +15,7 @@ import torch
 import torchtpu
 from torch import nn
 
+# Setting up without libtpu is supported, and what needs it cannot be tested then.
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="libtpu is Google's; `make setup WITHOUT_LIBTPU=1` leaves it out"
 )
@@ -129,8 +130,6 @@ def capture_abstract(fn, *args: torch.Tensor) -> torchtpu.Trace:
         def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
             return fn(*inputs)
 
-    step = torchtpu.capture_step  # loads what captures without allocating
-    assert callable(step)
     program = torch.export.export(Abstract(), args)
     from torchtpu.trace import walk
 
@@ -189,7 +188,7 @@ print(torchtpu.check(net, torch.zeros(8, 300))._json)
     assert len(printed) == 1
 
 
-def test_an_interrupted_check_leaves_no_worker(tmp_path: Path) -> None:
+def test_a_check_that_takes_too_long_leaves_no_worker(tmp_path: Path) -> None:
     source = tmp_path / "hang.c"
     source.write_text("#include <unistd.h>\nvoid *GetPjrtApi(void) { for (;;) sleep(1); }\n")
     library = tmp_path / "hang.so"

@@ -19,6 +19,7 @@ REGIONS = 5000
 
 BROWSER = find()
 pytestmark = [
+    # `make setup-develop` installs one where apt has it; elsewhere the page's script cannot be run.
     pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine: apt-get install chromium-headless-shell"),
     pytest.mark.timeout(600),
 ]

@@ -200,7 +200,9 @@ fn is_out_of_memory(message: &str) -> bool {
 
 fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
     let (target, limit) = (&ahead.target, ahead.outcome.machine.hbm_bytes);
-    let used = memory.map(|memory| format!("{} of {} HBM", gib(memory.peak + memory.code), gib(limit)));
+    let used = memory.map(|memory| {
+        format!("{} of {} HBM", report::bytes((memory.peak + memory.code) as f64), report::bytes(limit as f64))
+    });
     match (&ahead.outcome.result, memory) {
         (Ok(_), _) => Verdict {
             runs: true,
@@ -233,36 +235,28 @@ fn ways_to_fit(ahead: &Ahead, memory: &Memory) -> Vec<String> {
         let share = (limit - kept) as f64 / (memory.peak - kept) as f64;
         ways.push(format!(
             "temporaries hold {}: a batch of {:.0}% of this one would fit, if they grow with it",
-            gib(memory.peak - kept),
+            report::bytes((memory.peak - kept) as f64),
             share * 100.0
         ));
     }
     if memory.aliased == 0 && memory.outputs > 0 {
         ways.push(format!(
             "nothing is donated: updating parameters in place would save up to {}",
-            gib(memory.outputs.min(memory.arguments))
+            report::bytes(memory.outputs.min(memory.arguments) as f64)
         ));
     }
     let roomy = |generation: &&Generation| generation.chip().device_hbm_bytes() > memory.peak;
     if let Some(generation) = Generation::ALL.iter().filter(|it| **it != ahead.target.generation).find(roomy) {
         ways.push(format!(
             "one {generation} device has {}: it would fit there",
-            gib(generation.chip().device_hbm_bytes())
+            report::bytes(generation.chip().device_hbm_bytes() as f64)
         ));
     }
     let devices = memory.peak.div_ceil(limit.max(1)).next_power_of_two();
     ways.push(format!(
         "sharded evenly over {devices} devices of {}, with nothing kept whole, each would hold {}",
         ahead.target.generation,
-        gib(memory.peak / devices)
+        report::bytes((memory.peak / devices) as f64)
     ));
     ways
-}
-
-fn gib(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    match bytes {
-        b if b >= 1e9 => format!("{:.1} GiB", b / f64::from(1 << 30)),
-        b => format!("{:.1} MiB", b / f64::from(1 << 20)),
-    }
 }

@@ -159,26 +159,3 @@ fn a_collective_says_which_devices_take_part() {
     };
     assert_eq!(sizes, [2; 4]);
 }
-
-/// Needs libtpu in `TORCHTPU_TPU_PLUGIN`, and in the environment what it wants to run without a TPU:
-/// `TPU_SKIP_MDS_QUERY=1 TPU_ACCELERATOR_TYPE=v5litepod-4 TPU_WORKER_HOSTNAMES=localhost`.
-#[test]
-#[ignore = "needs libtpu"]
-fn libtpu_partitions_for_a_slice() {
-    let path = std::env::var("TORCHTPU_TPU_PLUGIN").unwrap();
-    let slice = runtime::Topology::new(Plugin::load(path).unwrap(), "v5e:2x4").unwrap();
-    let options = CompileOptions {
-        num_partitions: slice.num_devices(),
-        use_spmd_partitioning: true,
-        use_shardy_partitioner: true,
-        ..CompileOptions::default()
-    };
-    let module = module(Some(partition(r#"{"x": ["data", "model"], "w": ["model"], "output.0": ["data"]}"#)));
-    let text = module.text().unwrap();
-    for program in [module.bytecode(), text.as_bytes()] {
-        let compiled = slice.compile(program, &options).unwrap();
-        let outputs: Vec<_> = compiled.output_types().unwrap().iter().map(|ty| ty.dims.to_vec()).collect();
-        assert_eq!(outputs, [[2, 16], [3, 16]]);
-        assert!(compiled.optimized_program().unwrap().to_text().unwrap().contains("all-reduce"));
-    }
-}

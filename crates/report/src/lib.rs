@@ -22,7 +22,7 @@ mod timeline;
 pub use html::html;
 pub use memory::compiler_peak;
 pub use model::*;
-pub use text::text;
+pub use text::{bytes, text};
 
 use hlo::proto::{HloModuleProto, HloProto};
 use target::Chip;

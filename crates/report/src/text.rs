@@ -8,7 +8,8 @@ mod units;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Cost, Finding, Memory, Report, Severity, Source};
-use units::{bytes, flops, rate, seconds, share};
+pub use units::bytes;
+use units::{flops, rate, seconds, share};
 
 /// Columns of the text.
 const WIDTH: usize = 100;

@@ -4,7 +4,7 @@ use super::control_flow::Control;
 use super::draws::Draw;
 use super::python_ops;
 use crate::loc::Loc;
-use crate::ops::{self, Entry, Rule};
+use crate::ops::{self, Entry};
 use crate::trace::schema::{Argument, Graph, Node};
 use crate::trace::{Locator, Trace};
 
@@ -42,12 +42,8 @@ pub fn unsupported_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
 pub fn data_dependent_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
     let mut locator = Locator::default();
     let nodes = trace.graph.nodes.iter().enumerate();
-    let found = nodes.filter(|(_, node)| find(&node.target).is_some_and(|entry| is_data(&entry)));
+    let found = nodes.filter(|(_, node)| find(&node.target).is_some_and(|entry| entry.gives_data()));
     found.map(|(i, node)| (i, node.op().to_owned(), locator.loc(node))).collect()
-}
-
-fn is_data(entry: &Entry) -> bool {
-    matches!(entry.def.rule, Rule::Bounded(_)) || entry.def.schema.starts_with("aten::_local_scalar_dense(")
 }
 
 /// What to call a node: by the op that a higher-order op is given to run, if any.

@@ -201,6 +201,11 @@ impl Entry {
         let applies = self.variant == Variant::Out && self.def.typed_by_out;
         applies.then(|| self.schema.args.iter().position(|p| p.name == "dtype")).flatten()
     }
+
+    /// Whether it gives what only the data tells: a tensor of a size that is data, or a number.
+    pub fn gives_data(&self) -> bool {
+        matches!(self.def.rule, Rule::Bounded(_)) || self.def.schema.starts_with("aten::_local_scalar_dense(")
+    }
 }
 
 /// Every family, in the order docs/ops.md lists them.

@@ -1,7 +1,7 @@
 //! Numbers for people: three digits and a unit.
 
 /// Bytes in powers of 1024.
-pub(super) fn bytes(bytes: f64) -> String {
+pub fn bytes(bytes: f64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
