@@ -46,8 +46,8 @@ def stats() -> dict[str, Any]:
         ``shared``, those of the executions that were of graphs whose results are their inputs, and reached no device;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
-        result, which is data), ``cache_hits`` (calls seen before), and ``ops`` as ``{op: {"file:line": {"calls": times,
-        "traced": times, "sizes_read": times}}}``.
+        result, which is data), ``storages`` (storages made, for results and by ``empty``), ``cache_hits`` (calls seen
+        before), and ``ops`` as ``{op: {"file:line": {"calls": times, "traced": times, "sizes_read": times}}}``.
     """
     with _lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}

@@ -92,7 +92,6 @@ EXCLUDED: dict[str, str] = {
     "to_sparse": _SPARSE,
     "sparse.sampled_addmm": _SPARSE,
     "sparse.mm.reduce": _SPARSE,
-    "chalf": _COMPLEX32,
     **dict.fromkeys(
         (
             "jiterator_unary",
@@ -105,19 +104,23 @@ EXCLUDED: dict[str, str] = {
     ),
 }
 
+_FOUR = ("float32", "bfloat16", "int64", "bool")
+_UNTYPED = {f"chalf-{dtype}": _COMPLEX32 for dtype in _FOUR}
+
 # Pairs that are not right, each counted against us.
 KNOWN_FAILURES: dict[str, str] = {
+    **_UNTYPED,
     "frexp-bfloat16": "its gradient divides by a subnormal number, which XLA's CPU takes for 0",
     "matrix_exp-bfloat16": "PyTorch's own result is wrong: NaN, infinities and 1e30 where they are about 1",
     "nextafter-bfloat16": "its gradient asks whether subnormal numbers differ from 0: XLA's CPU takes them for 0",
 }
 
-_FOUR = ("float32", "bfloat16", "int64", "bool")
 _SUBNORMAL = "XLA's CPU takes subnormal numbers for 0, and the gradient asks for them"
 
 # Pairs that are not right through `torch.compile` in one graph, each counted against us. What PyTorch cannot capture no
 # backend gets to see.
 KNOWN_COMPILED_FAILURES: dict[str, str] = {
+    **_UNTYPED,
     **dict.fromkeys(
         (
             *(f"equal-{dtype}" for dtype in _FOUR),

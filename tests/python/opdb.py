@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torchtpu
 from device_exclusions import (
     CHOSEN_BY_DEVICE,
     EXCLUDED,
@@ -146,8 +147,18 @@ class Run:
 Act = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
+class Made:
+    """How many storages the ops made on "tpu" while they ran. What puts their inputs there does not count."""
+
+    storages = 0
+
+
 def call(op: Callable[..., Any], first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return op(first, *args, **kwargs)
+    before = torchtpu.stats()["eager"]["storages"]
+    try:
+        return op(first, *args, **kwargs)
+    finally:
+        Made.storages += torchtpu.stats()["eager"]["storages"] - before
 
 
 def compiled(op: Callable[..., Any], first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 import sweep_log
 
-# The share of the cases that has to be right. Of the ops some execute nothing, such as `empty`, and do not count.
+# The share of the cases that has to be right. Of the ops some execute nothing, such as `contiguous`, and do not count.
 WANTED = {"ops": 0.97, "compiled": 0.97, "suites": 0.97, "behaviours": 0.97}
 # Cases that one process runs: its executables are never let go of.
 MOST_CASES = 150
@@ -101,7 +101,7 @@ def verdict(case: Any) -> dict[str, Any]:
     import opdb
     from torchtpu import device as tpu
 
-    before, ran, passed, start = tpu.fallbacks(), executions(), passed_on(), time.time()
+    before, ran, passed, made, start = tpu.fallbacks(), executions(), passed_on(), opdb.Made.storages, time.time()
     result: dict[str, Any] = {"case": case.name, "status": "right"}
     signal.alarm(SECONDS_PER_CASE)
     try:
@@ -113,9 +113,11 @@ def verdict(case: Any) -> dict[str, Any]:
     finally:
         signal.alarm(0)
     on_host = {op for (op, line), n in tpu.fallbacks().items() if n != before.get((op, line))}
-    if isinstance(case, opdb.Pair) and result["status"] == "right" and executions() == ran:
+    made = opdb.Made.storages - made
+    if isinstance(case, opdb.Pair) and result["status"] == "right" and executions() == ran and made == 0:
         result |= {"status": "unexecuted", "why": "nothing was executed for it"}
     result["idle"] = 0 < executions() - ran == passed_on() - passed
+    result["empty"] = made > 0 and executions() == ran
     return result | {"seconds": round(time.time() - start, 2), "host": sorted(on_host)}
 
 
@@ -161,6 +163,8 @@ def report(args: argparse.Namespace) -> int:
     print(f"{right} of {len(every)} cases are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
     if idle := [v["case"] for v in every if v["status"] == "right" and v.get("idle")]:
         print(f"{len(idle)} of these only hand on their inputs, which takes no program: {', '.join(idle)}")
+    if empty := [v["case"] for v in every if v["status"] == "right" and v.get("empty")]:
+        print(f"{len(empty)} of these only make storages: {', '.join(empty)}")
     for v in every:
         if v["status"] != "right":
             print(f"  {v['status']:8} {v['case']}: {v['why'].splitlines()[0]}")

@@ -117,6 +117,19 @@ def test_data_dependent_sizes_are_read_once_and_kept_nowhere() -> None:
     assert places.untyped_storage().nbytes() == places.numel() * 8
 
 
+def test_storages_are_counted_when_they_are_made() -> None:
+    def made() -> int:
+        return int(torchtpu.stats()["eager"]["storages"])
+
+    before = made()
+    x = torch.empty(3, device="tpu")
+    assert made() == before + 1
+    x.view(3, 1).detach().contiguous()
+    assert made() == before + 1
+    assert torch.empty_like(x).shape == (3,)
+    assert made() == before + 2
+
+
 def test_results_of_unknown_size_into_given_tensors() -> None:
     x = torch.tensor([[0.0, 1.5], [2.5, 0.0]], device="tpu")
     places, values = torch.empty(0, dtype=torch.long, device="tpu"), torch.ones(7, device="tpu")

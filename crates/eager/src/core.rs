@@ -106,6 +106,8 @@ pub struct Stats {
     pub traced: u64,
     /// Times that a call waited for sizes that are data.
     pub sizes_read: u64,
+    /// Storages made, for results and for `empty`.
+    pub storages: u64,
 }
 
 /// Counters of an op at a line.
@@ -137,6 +139,7 @@ struct Counters {
     shared: AtomicU64,
     traced: AtomicU64,
     sizes_read: AtomicU64,
+    storages: AtomicU64,
 }
 
 /// What is under way on a device.
@@ -205,6 +208,7 @@ impl Core {
             shared: read(&c.shared),
             traced: read(&c.traced),
             sizes_read: read(&c.sizes_read),
+            storages: read(&c.storages),
         }
     }
     /// What each op did so far at each line, as `file:line`.
@@ -250,6 +254,9 @@ impl Core {
     pub(crate) fn count_run(&self, executes: bool) {
         let counter = if executes { &self.counters.executions } else { &self.counters.shared };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn count_storage(&self) {
+        self.counters.storages.fetch_add(1, Ordering::Relaxed);
     }
     pub(crate) fn count_sizes_read(&self, origin: Origin) {
         self.counters.sizes_read.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,7 @@ impl Core {
     /// When there is no such device or no address left.
     pub fn cell_new(&self, device: usize, nbytes: u64) -> Result<(u64, usize)> {
         self.device(device)?;
+        self.count_storage();
         let mut state = self.lock();
         state.cells.add(device, nbytes).map_err(|e| state.with_holders(e))
     }
