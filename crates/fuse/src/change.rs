@@ -1,0 +1,94 @@
+//! What may be changed, and what was.
+
+use ir::LocId;
+
+/// What a rewrite may do to values, least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// The reference evaluator gives the same bits.
+    Exact,
+    /// The same in exact arithmetic, such as sums in another order; roundings differ as between two right
+    /// implementations.
+    Reassociating,
+    /// Roundings of narrow types are left out or put elsewhere.
+    PrecisionChanging,
+}
+
+impl Class {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Exact => "exact",
+            Class::Reassociating => "reassociating",
+            Class::PrecisionChanging => "precision-changing",
+        }
+    }
+}
+
+/// What the program will run on: decides what is worth it, never what is right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// XLA's CPU plugin.
+    #[default]
+    Cpu,
+    /// A TPU.
+    Tpu,
+}
+
+/// What bounds the optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// The most that a rewrite may do to values.
+    pub most: Class,
+    /// What it optimizes for.
+    pub platform: Platform,
+    /// Changes to make at most, to find the one that is wrong.
+    pub limit: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { most: Class::Reassociating, platform: Platform::default(), limit: None }
+    }
+}
+
+/// One rewrite that is in the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What it may do to values.
+    pub class: Class,
+    /// Where the rewritten ops came from.
+    pub locs: Vec<LocId>,
+}
+
+/// Changes as they are made, up to the limit.
+#[derive(Debug)]
+pub struct Changes {
+    options: Options,
+    made: Vec<Change>,
+}
+
+impl Changes {
+    /// None yet.
+    pub fn new(options: Options) -> Changes {
+        Changes { options, made: vec![] }
+    }
+    /// What bounds them.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+    /// Whether a rewrite of `class` may be made now.
+    pub fn allows(&self, class: Class) -> bool {
+        class <= self.options.most && self.options.limit.is_none_or(|most| self.made.len() < most)
+    }
+    /// Notes one that was made.
+    pub fn push(&mut self, rule: &'static str, class: Class, locs: impl IntoIterator<Item = LocId>) {
+        self.made.push(Change { rule, class, locs: locs.into_iter().collect() });
+    }
+    /// All of them, in order.
+    pub fn into_vec(self) -> Vec<Change> {
+        self.made
+    }
+}

@@ -1,0 +1,1 @@
+//! Ops said in the way that is fastest on the platform, and layouts chosen for the whole graph.
