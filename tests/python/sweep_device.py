@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import device_exclusions
 import sweep_log
 
 # The share of the cases that has to be right. Of the ops some execute nothing, such as `contiguous`, and do not count.
@@ -159,6 +160,7 @@ def report(args: argparse.Namespace) -> int:
     every = verdicts(args.log).values()
     right = sum(v["status"] == "right" for v in every)
     crashed = [v["case"] for v in every if v["status"] == "crashed"]
+    unlisted = [v["case"] for v in every if v["status"] != "right" and v["case"] not in listed(args.suite)]
     on_host = sum(bool(v.get("host")) for v in every)
     print(f"{right} of {len(every)} cases are right ({right / max(len(every), 1):.2%}); {on_host} ran ops on the host")
     if idle := [v["case"] for v in every if v["status"] == "right" and v.get("idle")]:
@@ -168,7 +170,20 @@ def report(args: argparse.Namespace) -> int:
     for v in every:
         if v["status"] != "right":
             print(f"  {v['status']:8} {v['case']}: {v['why'].splitlines()[0]}")
-    return 0 if every and right >= WANTED[args.suite] * len(every) and not crashed else 1
+    if unlisted:
+        print(f"not in device_exclusions.py, with a reason: {', '.join(unlisted)}")
+    return 0 if every and right >= WANTED[args.suite] * len(every) and not crashed and not unlisted else 1
+
+
+def listed(suite: str) -> set[str]:
+    """The cases of which it is known why they are not right."""
+    known: dict[str, dict[str, str]] = {
+        "ops": device_exclusions.KNOWN_FAILURES | device_exclusions.UNEXECUTED,
+        "compiled": device_exclusions.KNOWN_COMPILED_FAILURES,
+        "suites": {},
+        "behaviours": device_exclusions.KNOWN_MISBEHAVIOURS,
+    }
+    return set(known[suite])
 
 
 if __name__ == "__main__":
