@@ -81,7 +81,11 @@ impl Changes {
     }
     /// Whether a rewrite of `class` may be made now.
     pub fn allows(&self, class: Class) -> bool {
-        class <= self.options.most && self.options.limit.is_none_or(|most| self.made.len() < most)
+        class <= self.options.most && self.room() > 0
+    }
+    /// How many more may be made.
+    pub fn room(&self) -> usize {
+        self.options.limit.map_or(usize::MAX, |most| most.saturating_sub(self.made.len()))
     }
     /// Notes one that was made.
     pub fn push(&mut self, rule: &'static str, class: Class, locs: impl IntoIterator<Item = LocId>) {

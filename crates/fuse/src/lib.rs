@@ -4,7 +4,32 @@
 //! [`Options::limit`] can corner a wrong one. All decisions are functions of the graph and the [`Options`]: never of
 //! time, addresses or hash seeds. Like [`ir`], it knows neither MLIR nor PJRT nor Python.
 
+mod analysis;
 mod change;
+mod cost;
+mod extract;
 pub mod formulate;
+mod language;
+mod rule;
+pub mod rules;
+mod saturate;
+mod window;
+mod windows;
 
 pub use change::{Change, Changes, Class, Options, Platform};
+pub use language::{Head, Kind};
+pub use rule::{Edit, Right, Rule};
+
+use ir::{Graph, Result};
+
+/// `graph` as the rules make it cheapest, and the changes in it. Its inputs, outputs and their kinds stay.
+///
+/// # Errors
+/// `Internal` if a rule is wrong and the result does not verify.
+pub fn optimize(graph: &Graph, options: Options) -> Result<(Graph, Vec<Change>)> {
+    let mut changes = Changes::new(options);
+    let rules: Vec<rule::Ready> = rules::all().map(rule::Ready::new).collect();
+    let made = windows::optimize(graph, &rules, &mut changes)?;
+    debug_assert!(ir::verify(&made).is_ok(), "{:?}", ir::verify(&made));
+    Ok((made, changes.into_vec()))
+}

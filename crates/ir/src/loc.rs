@@ -19,12 +19,16 @@ pub struct Loc {
 }
 
 /// A location interned in a graph's [`LocTable`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocId(u32);
 
 impl LocId {
     /// The unknown location, present in every table.
     pub const UNKNOWN: LocId = LocId(0);
+    /// The id at a position of a table.
+    pub fn new(index: usize) -> LocId {
+        LocId(index as u32)
+    }
     /// Position in the table.
     pub fn index(self) -> usize {
         self.0 as usize

@@ -20,6 +20,7 @@ mod element;
 mod op;
 mod parse;
 
+pub use op::elementwise;
 pub use parse::parse;
 
 use crate::graph::{Graph, Input, InputKind, Node, Output, OutputKind};

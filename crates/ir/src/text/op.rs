@@ -39,7 +39,8 @@ pub(super) fn read(text: &str) -> Result<Op, String> {
     }
 }
 
-fn elementwise(text: &str) -> Option<Op> {
+/// The op without attributes that is called `text`.
+pub fn elementwise(text: &str) -> Option<Op> {
     fn named<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
         let name: StrDeserializer<'a, Unknown> = text.into_deserializer();
         T::deserialize(name).ok()

@@ -1,0 +1,221 @@
+//! A rewrite: what it matches, what it makes of it, and what that may do to values.
+//!
+//! The law: a right side never costs more than its left side everywhere, no rule merely commutes or associates, and each
+//! has a name, a class, a reason, and holds in the reference evaluator on random programs (`tests/rules.rs`).
+
+use crate::analysis::{EGraph, add, attributes, is_number};
+use crate::change::Class;
+use crate::language::{Head, Node};
+use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
+use ir::op::{Binary, Comparison, DotGeneral, Reducer, Unary};
+use ir::{DType, Dims, Literal, Number, Op, Shape, TensorType};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A rewrite of one e-class into an equal one.
+pub struct Rule {
+    /// Its name, in reports and in docs/rewrite-rules.md.
+    pub name: &'static str,
+    /// What it may do to values.
+    pub class: Class,
+    /// Why it is worth it, in one line.
+    pub why: &'static str,
+    /// What it matches, as an egg pattern.
+    pub left: &'static str,
+    /// What it makes of it.
+    pub right: Right,
+}
+
+/// The right side of a rule.
+pub enum Right {
+    /// An egg pattern without attributes.
+    Pattern(&'static str),
+    /// A function that computes attributes, or declines. The text says in the terms of a pattern what it makes.
+    Build(&'static str, fn(&mut Edit<'_>) -> Option<Id>),
+}
+
+impl Right {
+    /// The right side as people read it.
+    pub fn text(&self) -> &'static str {
+        match self {
+            Right::Pattern(text) | Right::Build(text, _) => text,
+        }
+    }
+}
+
+/// A rule about to be run: its patterns parsed.
+pub(crate) struct Ready {
+    pub(crate) rule: &'static Rule,
+    pub(crate) left: Pattern<Node>,
+    right: Option<PatternAst<Node>>,
+}
+
+impl Ready {
+    /// # Panics
+    /// If a pattern does not parse, which the test of the table sees.
+    #[allow(clippy::unwrap_used, clippy::expect_used)] // patterns are part of the program
+    pub(crate) fn new(rule: &'static Rule) -> Ready {
+        let parse = |text: &str| text.parse::<Pattern<Node>>().expect("a pattern of the table");
+        let right = match rule.right {
+            Right::Pattern(text) => Some(parse(text).ast),
+            Right::Build(..) => None,
+        };
+        Ready { rule, left: parse(rule.left), right }
+    }
+
+    /// Pairs of e-classes that are equal by this rule; none if it declines the match.
+    pub(crate) fn apply(&self, egraph: &mut EGraph, root: Id, subst: &Subst) -> SmallVec<[(Id, Id); 1]> {
+        let mut edit = Edit { egraph, root, subst, equal: SmallVec::new() };
+        let made = match (&self.rule.right, &self.right) {
+            (Right::Build(_, build), _) => build(&mut edit),
+            (_, Some(pattern)) => edit.instantiate(pattern),
+            (_, None) => None,
+        };
+        let mut equal = edit.equal;
+        match made {
+            Some(made) => equal.push((root, made)),
+            None => equal.clear(),
+        }
+        equal
+    }
+}
+
+/// A match and the e-graph it is in: what a right side is built with. Methods that add an op infer its type, and give
+/// `None` where operands do not fit.
+pub struct Edit<'a> {
+    egraph: &'a mut EGraph,
+    root: Id,
+    subst: &'a Subst,
+    equal: SmallVec<[(Id, Id); 1]>,
+}
+
+impl Edit<'_> {
+    fn instantiate(&mut self, pattern: &PatternAst<Node>) -> Option<Id> {
+        let mut ids: Vec<Id> = Vec::with_capacity(pattern.len());
+        for part in pattern {
+            ids.push(match part {
+                ENodeOrVar::Var(v) => *self.subst.get(*v)?,
+                ENodeOrVar::ENode(node) => {
+                    let operands: Vec<Id> = node.children.iter().map(|&c| ids[usize::from(c)]).collect();
+                    self.push(&node.head.op()?, &operands)?
+                }
+            });
+        }
+        ids.last().copied()
+    }
+
+    /// What variable `?name` of the left side matched.
+    ///
+    /// # Panics
+    /// If the left side has no such variable, which the test of the table sees.
+    #[allow(clippy::expect_used)]
+    pub fn var(&self, name: &str) -> Id {
+        let var: Var = format!("?{name}").parse().expect("a variable");
+        *self.subst.get(var).expect("a variable of the left side")
+    }
+    /// Notes that another e-class is rewritten too, in the same step.
+    pub fn also(&mut self, root: Id, made: Id) {
+        self.equal.push((root, made));
+    }
+    /// What is rewritten.
+    pub fn root(&self) -> Id {
+        self.root
+    }
+    /// The op whose attributes `?name` matched.
+    pub fn op(&self, name: &str) -> Option<Arc<Op>> {
+        attributes(self.egraph, self.var(name)).map(|(op, _)| op.clone())
+    }
+    /// Its type, if it is a tensor.
+    pub fn ty(&self, id: Id) -> Option<TensorType> {
+        self.egraph[id].data.ty.tensor().cloned()
+    }
+    /// Its extents.
+    pub fn shape(&self, id: Id) -> Option<Shape> {
+        self.ty(id).map(|t| t.shape)
+    }
+    /// Its element type.
+    pub fn dtype(&self, id: Id) -> Option<DType> {
+        self.ty(id).map(|t| t.dtype)
+    }
+    /// The element that fills it, as a 0-d literal.
+    pub fn splat(&self, id: Id) -> Option<Literal> {
+        self.egraph[id].data.splat.clone()
+    }
+    /// Whether all its elements are `number`, bit by bit.
+    pub fn is(&self, id: Id, number: Number) -> bool {
+        self.egraph[id].data.splat.as_ref().is_some_and(|s| is_number(s, number))
+    }
+    /// The e-nodes of an e-class that have this head.
+    pub fn nodes(&self, id: Id, head: Head) -> impl Iterator<Item = &Node> {
+        self.egraph[id].nodes.iter().filter(move |n| n.head == head)
+    }
+    /// Whether nothing but one e-node uses it.
+    pub fn used_once(&self, id: Id) -> bool {
+        self.egraph[id].parents().count() == 1
+    }
+
+    /// Adds `op`.
+    pub fn push(&mut self, op: &Op, operands: &[Id]) -> Option<Id> {
+        add(self.egraph, op, &[], operands)
+    }
+    /// Adds an elementwise op of one operand.
+    pub fn unary(&mut self, u: Unary, a: Id) -> Option<Id> {
+        self.push(&Op::Unary(u), &[a])
+    }
+    /// Adds an elementwise op of two operands.
+    pub fn binary(&mut self, op: Binary, a: Id, b: Id) -> Option<Id> {
+        self.push(&Op::Binary(op), &[a, b])
+    }
+    /// Adds a comparison.
+    pub fn compare(&mut self, c: Comparison, a: Id, b: Id) -> Option<Id> {
+        self.push(&Op::Compare(c), &[a, b])
+    }
+    /// Adds a conversion, unless the type is there already.
+    pub fn convert(&mut self, a: Id, dtype: DType) -> Option<Id> {
+        if self.dtype(a)? == dtype { Some(a) } else { self.push(&Op::Convert { dtype }, &[a]) }
+    }
+    /// Adds a transpose, unless it moves nothing.
+    pub fn transpose(&mut self, a: Id, permutation: &[usize]) -> Option<Id> {
+        let moves = permutation.iter().enumerate().any(|(i, &p)| i != p);
+        if !moves { Some(a) } else { self.push(&Op::Transpose { permutation: permutation.into() }, &[a]) }
+    }
+    /// Adds a reshape, unless the extents are there already.
+    pub fn reshape(&mut self, a: Id, shape: &[usize]) -> Option<Id> {
+        if self.shape(a)?[..] == *shape { Some(a) } else { self.push(&Op::Reshape { shape: shape.into() }, &[a]) }
+    }
+    /// Adds a broadcast, unless it changes nothing.
+    pub fn broadcast_in_dim(&mut self, a: Id, shape: &[usize], dims: &[usize]) -> Option<Id> {
+        if self.shape(a)?[..] == *shape {
+            return Some(a);
+        }
+        self.push(&Op::BroadcastInDim { shape: shape.into(), dims: dims.into() }, &[a])
+    }
+    /// Adds a slice of every element between `start` and `limit`, unless that is all of it.
+    pub fn slice(&mut self, a: Id, start: &[usize], limit: &[usize]) -> Option<Id> {
+        if self.shape(a)?[..] == *limit && start.iter().all(|&s| s == 0) {
+            return Some(a);
+        }
+        let stride = start.iter().map(|_| 1).collect();
+        self.push(&Op::Slice { start: start.into(), limit: limit.into(), stride }, &[a])
+    }
+    /// Adds a concatenation.
+    pub fn concatenate(&mut self, operands: &[Id], dim: usize) -> Option<Id> {
+        self.push(&Op::Concatenate { dim }, operands)
+    }
+    /// Adds a contraction.
+    pub fn dot_general(&mut self, lhs: Id, rhs: Id, d: DotGeneral) -> Option<Id> {
+        self.push(&Op::DotGeneral(d), &[lhs, rhs])
+    }
+    /// Adds a reduction.
+    pub fn reduce(&mut self, a: Id, reducer: Reducer, dims: Dims) -> Option<Id> {
+        self.push(&Op::Reduce { reducer, dims }, &[a])
+    }
+    /// Adds a constant with `number` in every element.
+    pub fn full(&mut self, number: Number, ty: &TensorType) -> Option<Id> {
+        self.push(&Op::Constant(Literal::splat(number, ty.dtype, ty.shape.iter().copied())), &[])
+    }
+    /// Adds a constant with one element everywhere.
+    pub fn filled(&mut self, element: &Literal, shape: &Shape) -> Option<Id> {
+        self.push(&Op::Constant(element.with_shape(shape.clone())?), &[])
+    }
+}

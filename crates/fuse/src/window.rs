@@ -1,0 +1,107 @@
+//! One window of a graph: encoded, saturated, and the cheapest equal program taken out again.
+
+use crate::analysis::{EGraph, encode};
+use crate::change::{Class, Options};
+use crate::extract::{Choice, Extractor, op_of};
+use crate::rule::Ready;
+use crate::saturate::{Makers, Step, saturate};
+use egg::{Id, Language};
+use ir::{Graph, LocId, Node, Operands, Output, Result, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What a window became.
+#[derive(Clone)]
+pub(crate) struct Optimized {
+    /// The same inputs and outputs; locations are those of the window's nodes.
+    pub(crate) graph: Graph,
+    /// Rules of which something is in the graph, with the locations they were used at, in order.
+    pub(crate) used: Vec<Use>,
+    /// Steps that were taken on the way.
+    pub(crate) steps: usize,
+}
+
+/// A rule, its class and where it was used.
+pub(crate) type Use = (&'static str, Class, Vec<LocId>);
+
+/// The cheapest program that the rules find to be equal to `graph` in at most so many steps.
+///
+/// # Errors
+/// `Internal` if what comes out is not well-typed.
+pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: usize) -> Result<Optimized> {
+    let (mut egraph, ids) = encode(graph);
+    let steps = saturate(&mut egraph, rules, options.most, most);
+    let unchanged = Optimized { graph: graph.clone(), used: vec![], steps: steps.len() };
+    if steps.is_empty() {
+        return Ok(unchanged);
+    }
+    let roots: Vec<Id> = graph.outputs.iter().map(|o| egraph.find(ids[o.value.index()])).collect();
+    let first = original(&egraph, &ids);
+    let makers = Makers::new(&egraph, &steps);
+    let extractor = Extractor::new(&egraph, roots, options.platform);
+    let choice = extractor.best(first, &moves(&egraph, &steps));
+    let Some(order) = extractor.order(&choice) else { return Ok(unchanged) };
+    let used = used(&egraph, &choice, &order, &steps, &makers, rules);
+    Ok(Optimized { graph: decode(&egraph, graph, &choice, &order, &ids), used, steps: steps.len() })
+}
+
+/// The program's own e-nodes.
+fn original(egraph: &EGraph, ids: &[Id]) -> Choice {
+    let mut choice = Choice::default();
+    for &id in ids {
+        let class = egraph.find(id);
+        // Of two nodes that turned out equal, the earlier: it cannot need the later.
+        choice.entry(class).or_insert_with(|| position(egraph, class, usize::from(id)).unwrap_or(0));
+    }
+    choice
+}
+
+/// Where an e-node stands in its e-class now, by the number under which it was added.
+fn position(egraph: &EGraph, class: Id, id: usize) -> Option<usize> {
+    let now = egraph.nodes()[id].clone().map_children(|c| egraph.find(c));
+    egraph[class].nodes.iter().position(|n| *n == now)
+}
+
+/// What each step would change: the e-node that it made for the e-class it rewrote, and those that this one needs.
+fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
+    let place = |id: usize| {
+        let class = egraph.find(Id::from(id));
+        Some((class, position(egraph, class, id)?))
+    };
+    steps.iter().map(|step| (step.nodes.0..step.nodes.1).filter_map(place).collect()).collect()
+}
+
+/// The rules that made what was chosen, in the order in which they were used.
+fn used(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], makers: &Makers, rules: &[Ready]) -> Vec<Use> {
+    let chosen = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
+    let mut numbers: Vec<usize> = chosen.collect::<FxHashSet<_>>().into_iter().collect();
+    numbers.sort_unstable();
+    let of = |n: usize| {
+        let rule = rules[steps[n].rule].rule;
+        (rule.name, rule.class, vec![egraph[egraph.find(steps[n].root)].data.loc])
+    };
+    numbers.into_iter().map(of).collect()
+}
+
+fn decode(egraph: &EGraph, graph: &Graph, choice: &Choice, order: &[Id], ids: &[Id]) -> Graph {
+    let mut made = Graph::new(graph.name.clone());
+    let mut values: FxHashMap<Id, ValueId> = FxHashMap::default();
+    for input in &graph.inputs {
+        let value = made.push(graph.node(input.value).clone());
+        made.inputs.push(ir::Input { value, ..input.clone() });
+        values.insert(egraph.find(ids[input.value.index()]), value);
+    }
+    for id in order {
+        if values.contains_key(id) {
+            continue;
+        }
+        let class = &egraph[*id];
+        let node = &class.nodes[choice[id]];
+        let Some((op, bodies)) = op_of(egraph, node) else { continue };
+        let operands: Operands = node.operands().iter().map(|c| values[c]).collect();
+        let node = Node { op: (*op).clone(), operands, bodies, ty: class.data.ty.clone(), loc: class.data.loc };
+        values.insert(*id, made.push(node));
+    }
+    let place = |o: &Output| Output { value: values[&egraph.find(ids[o.value.index()])], ..o.clone() };
+    made.outputs = graph.outputs.iter().map(place).collect();
+    made
+}
