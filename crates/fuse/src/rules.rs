@@ -3,6 +3,8 @@
 mod algebra;
 mod layout;
 mod matmul;
+#[cfg(test)]
+mod tests;
 
 use crate::rule::Rule;
 

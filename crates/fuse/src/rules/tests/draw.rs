@@ -1,0 +1,340 @@
+//! Random programs that a pattern matches: drawn from the result down, so that types fit by construction or not at all.
+
+use crate::change::Class;
+use crate::language::{Head, Kind, Node};
+use egg::{ENodeOrVar, Id, PatternAst, Var};
+use ir::op::{Convolution, DotGeneral, Reducer, Unary};
+use ir::{
+    Builder, DType, Dims, Graph, InputKind, Literal, Number, Op, OutputKind, Precision, Shape, TensorType, ValueId,
+};
+use rustc_hash::FxHashMap;
+
+const DTYPES: [DType; 7] = [DType::F32, DType::F32, DType::F64, DType::BF16, DType::I32, DType::I64, DType::Bool];
+const FLOATS: [f64; 12] =
+    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 1e-30, 3e38, -7.25];
+const SPLATS: [f64; 7] = [0.0, 1.0, -0.0, -1.0, 2.0, f64::INFINITY, f64::NEG_INFINITY];
+
+/// A source of random choices, the same for a rule in every run.
+pub(super) struct Draw(u64);
+
+impl Draw {
+    pub(super) fn new(name: &str) -> Draw {
+        Draw(name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)))
+    }
+    fn next(&mut self) -> u64 {
+        // SplitMix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    /// Below `n`.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+    fn between(&mut self, least: usize, most: usize) -> usize {
+        least + self.below(most - least + 1)
+    }
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+    fn of<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+    fn shape(&mut self, rank: usize) -> Shape {
+        (0..rank).map(|_| self.extent()).collect()
+    }
+    fn extent(&mut self) -> usize {
+        if self.one_in(24) { 0 } else { self.between(1, 4) }
+    }
+    fn permutation(&mut self, rank: usize) -> Dims {
+        let mut p: Dims = (0..rank).collect();
+        for i in (1..rank).rev() {
+            p.swap(i, self.below(i + 1));
+        }
+        p
+    }
+    /// So many of the numbers below `n`, rising.
+    fn subset(&mut self, n: usize, count: usize) -> Dims {
+        let mut kept: Dims = self.permutation(n).into_iter().take(count).collect();
+        kept.sort_unstable();
+        kept
+    }
+
+    /// Elements for an input: with NaN, infinities and both zeros where the rule has to be exact.
+    pub(super) fn tensor(&mut self, ty: &TensorType, class: Class) -> Literal {
+        let wild = class == Class::Exact && self.one_in(2);
+        let bytes: Vec<u8> = (0..ty.numel()).flat_map(|_| self.element(ty.dtype, wild)).collect();
+        Literal::dense(ty.clone(), bytes).expect("as many bytes as there are elements")
+    }
+    fn element(&mut self, dtype: DType, wild: bool) -> Vec<u8> {
+        let number = match dtype {
+            DType::Bool => Number::Bool(self.one_in(2)),
+            d if d.is_int() && wild => Number::Int(self.next() as i64),
+            d if d.is_int() => Number::Int(self.below(9) as i64 - 4),
+            _ if wild && self.one_in(3) => Number::Float(self.of(&FLOATS)),
+            _ => Number::Float((self.below(4001) as f64 - 2000.0) / 1000.0),
+        };
+        number.to_bytes(dtype)
+    }
+}
+
+/// A program whose only result `pattern` matches, unless its conditions say otherwise; `None` if types did not fit.
+pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Graph> {
+    let rank = draw.below(5);
+    let ty = TensorType::new(draw.of(&DTYPES), draw.shape(rank));
+    let mut drawing = Drawing {
+        draw,
+        pattern,
+        builder: Builder::new("drawn"),
+        values: FxHashMap::default(),
+        ops: FxHashMap::default(),
+    };
+    let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
+    drawing.builder.output("", OutputKind::User, root);
+    Some(drawing.builder.finish())
+}
+
+struct Drawing<'a> {
+    draw: &'a mut Draw,
+    pattern: &'a PatternAst<Node>,
+    builder: Builder,
+    values: FxHashMap<Var, (ValueId, TensorType)>,
+    ops: FxHashMap<Var, Op>,
+}
+
+impl Drawing<'_> {
+    /// A value of type `ty` that the part of the pattern matches.
+    fn value(&mut self, part: Id, ty: &TensorType) -> Option<ValueId> {
+        let pattern = self.pattern;
+        match &pattern[part] {
+            ENodeOrVar::Var(v) => self.variable(*v, ty),
+            ENodeOrVar::ENode(node) => self.node(node, ty),
+        }
+    }
+
+    fn variable(&mut self, v: Var, ty: &TensorType) -> Option<ValueId> {
+        if let Some((value, known)) = self.values.get(&v) {
+            return (known == ty).then_some(*value);
+        }
+        let value = if self.draw.one_in(4) {
+            let number = Number::Float(self.draw.of(&SPLATS));
+            let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
+            self.builder.broadcast_in_dim(scalar, &ty.shape, &[]).ok()?
+        } else {
+            self.builder.input("", InputKind::User, ty.clone())
+        };
+        self.values.insert(v, (value, ty.clone()));
+        Some(value)
+    }
+
+    fn node(&mut self, node: &Node, ty: &TensorType) -> Option<ValueId> {
+        let known = match (node.head, node.children.last().map(|&c| &self.pattern[c])) {
+            (Head::With(_), Some(ENodeOrVar::Var(v))) => self.ops.get(v).cloned(),
+            _ => None,
+        };
+        let (op, types) = self.operands(node, ty, known)?;
+        if let (Head::With(_), Some(ENodeOrVar::Var(v))) = (node.head, node.children.last().map(|&c| &self.pattern[c]))
+        {
+            self.ops.insert(*v, op.clone());
+        }
+        let children: Vec<Id> = node.operands().to_vec();
+        let mut values = vec![];
+        for (child, ty) in children.into_iter().zip(&types) {
+            values.push(self.value(child, ty)?);
+        }
+        let made = self.builder.push(op, &values, vec![]).ok()?;
+        (self.builder.ty(made).ok()? == *ty).then_some(made)
+    }
+
+    /// An op with the head of `node` that gives `ty`, and the types of its operands.
+    fn operands(&mut self, node: &Node, ty: &TensorType, known: Option<Op>) -> Option<(Op, Vec<TensorType>)> {
+        let like = |dtype: DType| TensorType { dtype, shape: ty.shape.clone() };
+        let count = node.operands().len();
+        if let Some(op) = node.head.op() {
+            let types = match node.head {
+                Head::Unary(Unary::IsFinite) => vec![like(DType::F32)],
+                Head::Compare(_) => vec![like(self.draw.of(&DTYPES)); 2],
+                Head::Select => vec![like(DType::Bool), ty.clone(), ty.clone()],
+                _ => vec![ty.clone(); count],
+            };
+            return Some((op, types));
+        }
+        if known.is_some() {
+            return None; // attributes that stand twice are left to rules' own tests
+        }
+        let Head::With(kind) = node.head else { return None };
+        self.attributed(kind, count, ty)
+    }
+
+    fn attributed(&mut self, kind: Kind, count: usize, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
+        let (shape, rank) = (&ty.shape, ty.rank());
+        let of = |shape: Shape| TensorType { dtype: ty.dtype, shape };
+        Some(match kind {
+            Kind::Constant => {
+                (Op::Constant(Literal::splat(Number::Float(1.0), ty.dtype, shape.iter().copied())), vec![])
+            }
+            Kind::Iota => (Op::Iota { dtype: ty.dtype, shape: shape.clone(), dim: self.draw.below(rank) }, vec![]),
+            Kind::Convert => {
+                let from = TensorType { dtype: self.draw.of(&DTYPES), shape: shape.clone() };
+                (Op::Convert { dtype: ty.dtype }, vec![from])
+            }
+            Kind::BroadcastInDim => {
+                let kept = self.draw.below(rank + 1);
+                let dims = self.draw.subset(rank, kept);
+                let from = dims.iter().map(|&d| if self.draw.one_in(6) { 1 } else { shape[d] }).collect();
+                (Op::BroadcastInDim { shape: shape.clone(), dims }, vec![of(from)])
+            }
+            Kind::Reshape => (Op::Reshape { shape: shape.clone() }, vec![of(self.reshaped(shape))]),
+            Kind::Transpose => {
+                let permutation = self.draw.permutation(rank);
+                let mut from = shape.clone();
+                permutation.iter().enumerate().for_each(|(i, &p)| from[p] = shape[i]);
+                (Op::Transpose { permutation }, vec![of(from)])
+            }
+            Kind::Slice => self.slice(ty),
+            Kind::Concatenate => {
+                let dim = self.draw.below(rank.max(1));
+                let mut left = *shape.get(dim)?;
+                let mut part = |last: bool| {
+                    let extent = if last { left } else { self.draw.between(0, left) };
+                    left -= extent;
+                    let mut shape = shape.clone();
+                    shape[dim] = extent;
+                    of(shape)
+                };
+                (Op::Concatenate { dim }, (1..=count).map(|i| part(i == count)).collect())
+            }
+            Kind::Pad => self.pad(ty)?,
+            Kind::Reverse => {
+                let kept = self.draw.below(rank + 1);
+                (Op::Reverse { dims: self.draw.subset(rank, kept) }, vec![ty.clone()])
+            }
+            Kind::DotGeneral => self.dot_general(ty),
+            Kind::Reduce => {
+                let reducers = [Reducer::Add, Reducer::Add, Reducer::Multiply, Reducer::Maximum, Reducer::Minimum];
+                let more = self.draw.between(1, 2);
+                let dims = self.draw.subset(rank + more, more);
+                let mut kept = shape.iter().copied();
+                let extents = (0..rank + more)
+                    .map(|d| if dims.contains(&d) { self.draw.extent() } else { kept.next().unwrap_or(1) });
+                let from = of(extents.collect());
+                (Op::Reduce { reducer: self.draw.of(&reducers), dims }, vec![from])
+            }
+            Kind::Convolution => self.convolution(ty)?,
+            _ => return None,
+        })
+    }
+
+    fn reshaped(&mut self, shape: &[usize]) -> Shape {
+        let mut rest: usize = shape.iter().product();
+        if rest == 0 || self.draw.one_in(4) {
+            // the same extents with ones among them: order matters to many rules
+            let mut other: Shape = shape.iter().copied().filter(|&n| n != 1).collect();
+            (0..self.draw.below(3)).for_each(|_| other.insert(self.draw.below(other.len() + 1), 1));
+            return other;
+        }
+        let mut other = Shape::new();
+        while rest > 1 && other.len() < 4 {
+            let divisors: Vec<usize> = (2..=rest).filter(|d| rest % d == 0).collect();
+            let d = self.draw.of(&divisors);
+            other.push(d);
+            rest /= d;
+        }
+        other.push(rest);
+        other
+    }
+
+    fn slice(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
+        let (mut start, mut limit, mut stride, mut from) = (Dims::new(), Dims::new(), Dims::new(), Shape::new());
+        for &n in &ty.shape {
+            let (s, by) = (self.draw.below(3), if self.draw.one_in(3) { 2 } else { 1 });
+            let end = if n == 0 { s } else { s + (n - 1) * by + 1 };
+            start.push(s);
+            stride.push(by);
+            limit.push(end);
+            from.push(end + self.draw.below(3));
+        }
+        (Op::Slice { start, limit, stride }, vec![TensorType { dtype: ty.dtype, shape: from }])
+    }
+
+    fn pad(&mut self, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
+        let (mut low, mut high, mut interior, mut from) =
+            (ir::op::SignedDims::new(), ir::op::SignedDims::new(), Dims::new(), Shape::new());
+        for &n in &ty.shape {
+            let (extent, inside) = (self.draw.between(0, n), usize::from(self.draw.one_in(4)));
+            let spread = extent + extent.saturating_sub(1) * inside;
+            let before = self.draw.below(4) as i64 - 1;
+            low.push(before);
+            high.push(n as i64 - spread as i64 - before);
+            interior.push(inside);
+            from.push(extent);
+        }
+        let of = |shape| TensorType { dtype: ty.dtype, shape };
+        Some((Op::Pad { low, high, interior }, vec![of(from), of(Shape::new())]))
+    }
+
+    fn dot_general(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
+        let rank = ty.rank();
+        let batch = self.draw.below(rank.min(2) + 1);
+        let of_lhs = self.draw.below(rank - batch + 1);
+        let contracted = {
+            let n = self.draw.below(3);
+            self.draw.shape(n)
+        };
+        let side = |draw: &mut Draw, free: &[usize]| {
+            // Dimensions in the order batch, free, contracted are laid out by a permutation that keeps the free ones in order.
+            let kinds = [vec![0; batch], vec![1; free.len()], vec![2; contracted.len()]].concat();
+            let places = draw.permutation(kinds.len());
+            let mut at: Vec<(usize, usize)> = vec![];
+            let mut free_places: Vec<usize> = (0..kinds.len()).filter(|&i| kinds[i] == 1).map(|i| places[i]).collect();
+            free_places.sort_unstable();
+            let extents = [&ty.shape[..batch], free, &contracted[..]].concat();
+            for (i, kind) in kinds.iter().enumerate() {
+                at.push((if *kind == 1 { free_places[i - batch] } else { places[i] }, extents[i]));
+            }
+            let mut shape: Shape = at.iter().map(|_| 0).collect();
+            at.iter().for_each(|&(place, extent)| shape[place] = extent);
+            let dims = |from: usize, to: usize| at[from..to].iter().map(|p| p.0).collect::<Dims>();
+            let (b, c) = (dims(0, batch), dims(batch + free.len(), at.len()));
+            (TensorType { dtype: ty.dtype, shape }, b, c)
+        };
+        let (lhs, lhs_batch, lhs_contract) = side(self.draw, &ty.shape[batch..batch + of_lhs]);
+        let (rhs, rhs_batch, rhs_contract) = side(self.draw, &ty.shape[batch + of_lhs..]);
+        let (precision, out) = (Precision::Highest, ty.dtype);
+        let d = DotGeneral { lhs_batch, rhs_batch, lhs_contract, rhs_contract, precision, out };
+        (Op::DotGeneral(d), vec![lhs, rhs])
+    }
+
+    /// A plain convolution with batch and features first, over up to two dimensions.
+    fn convolution(&mut self, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
+        let spatial = ty.rank().checked_sub(2)?;
+        let (features, size) = (self.draw.between(1, 3), self.draw.between(1, 3));
+        let window: Dims = (0..spatial).map(|_| size).collect();
+        let ones: Dims = (0..spatial).map(|_| 1).collect();
+        let places: Dims = (2..2 + spatial).collect();
+        let input: Shape = [ty.shape[0], features].into_iter().chain(ty.shape[2..].iter().copied()).collect();
+        let kernel: Shape = [ty.shape[1], features].into_iter().chain(window.iter().copied()).collect();
+        let c = Convolution {
+            strides: ones.clone(),
+            padding: (0..spatial).map(|_| (((size - 1) / 2) as i64, (size / 2) as i64)).collect(),
+            lhs_dilation: ones.clone(),
+            rhs_dilation: ones,
+            input_batch: 0,
+            input_feature: 1,
+            input_spatial: places.clone(),
+            kernel_input_feature: 1,
+            kernel_output_feature: 0,
+            kernel_spatial: places.clone(),
+            output_batch: 0,
+            output_feature: 1,
+            output_spatial: places,
+            feature_group_count: 1,
+            batch_group_count: 1,
+            precision: Precision::Highest,
+            out: ty.dtype,
+        };
+        let of = |shape| TensorType { dtype: ty.dtype, shape };
+        Some((Op::Convolution(c), vec![of(input), of(kernel)]))
+    }
+}
