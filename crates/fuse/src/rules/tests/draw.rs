@@ -236,7 +236,7 @@ impl Drawing<'_> {
         }
         let mut other = Shape::new();
         while rest > 1 && other.len() < 4 {
-            let divisors: Vec<usize> = (2..=rest).filter(|d| rest % d == 0).collect();
+            let divisors: Vec<usize> = (2..=rest).filter(|d| rest.is_multiple_of(*d)).collect();
             let d = self.draw.of(&divisors);
             other.push(d);
             rest /= d;
