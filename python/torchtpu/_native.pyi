@@ -14,7 +14,8 @@ class Program:
         plugin: str,
         precision: str = "highest",
         default_dtype: str = "f32",
-        exact: bool = False,
+        optimize: bool = True,
+        numerics: str = "reassociate",
         dump: str | None = None,
         on_compile: Callable[[dict[str, Any]], object] | None = None,
     ) -> Program: ...

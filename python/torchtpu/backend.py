@@ -48,11 +48,13 @@ class Options:
     """What ``torch.compile(..., options={...})`` takes.
 
     Attributes:
-        optimize: run our own optimizer before the plugin's. There is none yet; without it, ``numerics`` is ``"exact"``.
+        optimize: run our own optimizer before the plugin's; without it, ``numerics`` is ``"exact"``.
         fallback: ``"cpu"`` runs ops that have no lowering on the host, ``"error"`` refuses them. The default is the
             environment's ``TORCHTPU_FALLBACK``, else ``"cpu"``.
-        numerics: ``"exact"`` rounds to bf16 and f16 wherever PyTorch does. ``"reassociate"`` and ``"fast"`` keep what
-            is between two ops in f32, which errs less; casts in the program and outputs are rounded all the same.
+        numerics: ``"exact"`` rounds to bf16 and f16 wherever PyTorch does, and lets the optimizer make exact rewrites
+            only. ``"reassociate"`` keeps what is between two ops in f32, which errs less (casts in the program and
+            outputs are rounded all the same), and lets sums be made in another order. ``"fast"`` lets roundings of
+            narrow types go.
         plugin: name or path of the PJRT plugin; the process's default if ``None``.
     """
 
@@ -192,7 +194,8 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         plugin=_plugins.current(options.plugin),
         precision=precision(),
         default_dtype="f64" if torch.get_default_dtype() == torch.float64 else "f32",
-        exact=options.numerics == "exact" or not options.optimize,
+        optimize=options.optimize,
+        numerics=options.numerics,
         dump=os.environ.get("TORCHTPU_DUMP") or None,
         on_compile=functools.partial(_log_compile, ops),
     )

@@ -81,7 +81,7 @@ def complaints(program: Program, evaluator: Evaluator, runs: Runs | None = None)
     after = [decoded(answer["mutated"][str(i)]) if str(i) in answer["mutated"] else x for i, x in enumerate(inputs)]
     found.extend(differences("evaluator", program, runs, ours, after))
     try:
-        native = _native.Program(trace, plugin=_plugins.current(), exact=program.exact)
+        native = _native.Program(trace, plugin=_plugins.current(), numerics="exact" if program.exact else "reassociate")
         after = [copy(x) for x in inputs]
         ours = native(list(after))
     except Exception as error:

@@ -41,6 +41,7 @@ impl Cli {
     pub(crate) fn wants_json(&self) -> bool {
         let format = match &self.command {
             Command::Lower(args) => args.format == LowerFormat::Json,
+            Command::Fuse(args) => args.format == ReportFormat::Json,
             Command::Run(args) => args.format == ReportFormat::Json,
             Command::Ops(args) => args.format == OpsFormat::Json,
             Command::Doctor(args) => args.format == ReportFormat::Json,
@@ -69,6 +70,8 @@ pub(crate) enum Diagnostics {
 pub(crate) enum Command {
     /// Show what a program becomes
     Lower(Lower),
+    /// Show what the optimizer rewrites in a program, and why
+    Fuse(Fuse),
     /// Run a program
     Run(Run),
     /// Tell whether a program would run on a TPU, what it would cost, and who pays; needs no TPU
@@ -108,6 +111,25 @@ pub(crate) struct Source {
     /// Precision of f32 matrix products and convolutions on hardware that has several
     #[arg(long, value_enum, default_value_t = Precision::Highest)]
     pub(crate) precision: Precision,
+    /// Leave the program as it was traced
+    #[arg(long)]
+    pub(crate) no_optimize: bool,
+    /// What the optimizer may do to results
+    #[arg(long, value_enum, default_value_t = Numerics::Reassociate)]
+    pub(crate) numerics: Numerics,
+    /// Make only the first N rewrites, to find a wrong one
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Numerics {
+    /// Round and sum as PyTorch does
+    Exact,
+    /// Also sum in another order; 16-bit floats stay in f32 between ops
+    Reassociate,
+    /// Also leave out roundings
+    Fast,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,10 +157,35 @@ pub(crate) struct Lower {
     pub(crate) output: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Fuse {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// What to optimize for
+    #[arg(long, value_enum, default_value_t = For::Cpu)]
+    pub(crate) platform: For,
+    /// How to tell it
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
+    /// Write to FILE instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum For {
+    /// XLA's CPU plugin
+    Cpu,
+    /// A TPU
+    Tpu,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
     /// Our graph of core ops
     Core,
+    /// The same after our own optimizer
+    Fused,
     /// What the plugin is given
     Stablehlo,
     /// What the plugin's optimizer made of it

@@ -1,6 +1,6 @@
 //! Programs and tensors from files.
 
-use crate::args::{Precision, Source};
+use crate::args::{Numerics, Precision, Source};
 use crate::output::{Failure, Outcome};
 use driver::{Argument, DimValues, HostTensor, Options, OutputTensor, Program, Value};
 use ir::ops::sample::data::SplitMix;
@@ -41,7 +41,13 @@ pub(crate) fn program(source: &Source) -> Result<Program, Failure> {
         Precision::High => ir::Precision::High,
         Precision::Highest => ir::Precision::Highest,
     };
-    let options = Options { precision, ..Options::from_env() };
+    let numerics = match source.numerics {
+        Numerics::Exact => driver::Numerics::Exact,
+        Numerics::Reassociate => driver::Numerics::Reassociate,
+        Numerics::Fast => driver::Numerics::Fast,
+    };
+    let (optimize, limit) = (!source.no_optimize, source.limit);
+    let options = Options { precision, optimize, numerics, limit, ..Options::from_env() };
     Ok(Program::from_bytes(read(&source.trace)?, options)?)
 }
 

@@ -7,6 +7,7 @@ use crate::program::{DimValues, Program};
 use crate::session;
 use crate::variant::Prepared;
 use aot::{Compiled, Job, Machine, Outcome, Pool};
+use fuse::Platform;
 use hlo::primitive;
 use hlo::proto::{HloModuleProto, ShapeProto};
 use ir::{InputKind, OutputKind};
@@ -68,7 +69,7 @@ impl Program {
     ) -> Result<Ahead> {
         let input = match by {
             Some(by) => Written::partitioned(&self.partitioned(dims, by)?)?,
-            None => Written::whole(self, &Prepared::new(self, dims)?)?,
+            None => Written::whole(self, &Prepared::new(self, dims, Some(Platform::Tpu))?)?,
         };
         let devices = target.num_chips() as usize * target.chip().devices as usize;
         if input.num_partitions > devices {

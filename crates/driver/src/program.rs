@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::{Argument, HostTensor};
+use crate::optimize::{Numerics, platform};
 use crate::session::Session;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
 use ir::sharding::Partition;
@@ -19,16 +20,27 @@ use std::sync::Arc;
 pub type DimValues = BTreeMap<String, i64>;
 
 /// What decides how a program is compiled, besides the program.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Precision of `f32` contractions.
     pub precision: Precision,
     /// What integers promote to in float ops; `None` stands for `f32`.
     pub default_dtype: Option<DType>,
-    /// Whether to round to 16 bits wherever PyTorch does. Otherwise values between ops stay in `f32`.
-    pub exact: bool,
+    /// Whether to run our own optimizer. Without it, `numerics` is exact.
+    pub optimize: bool,
+    /// What the optimizer may do to results.
+    pub numerics: Numerics,
+    /// Rewrites that the optimizer makes at most, to find a wrong one.
+    pub limit: Option<usize>,
     /// A folder that receives every stage of every compile.
     pub dump: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let (precision, numerics) = (Precision::default(), Numerics::default());
+        Options { precision, default_dtype: None, optimize: true, numerics, limit: None, dump: None }
+    }
 }
 
 impl Options {
@@ -44,6 +56,8 @@ impl Options {
 pub enum Stage {
     /// Our graph of core ops.
     Core,
+    /// The same after our own optimizer.
+    Fused,
     /// What the plugin is given.
     Stablehlo,
     /// What the plugin's optimizer made of it.
@@ -55,9 +69,12 @@ impl FromStr for Stage {
     fn from_str(name: &str) -> Result<Stage> {
         match name {
             "core" => Ok(Stage::Core),
+            "fused" => Ok(Stage::Fused),
             "stablehlo" => Ok(Stage::Stablehlo),
             "hlo" => Ok(Stage::Hlo),
-            _ => Err(Error::Argument(format!("there is no stage `{name}`; the stages are core, stablehlo and hlo"))),
+            _ => Err(Error::Argument(format!(
+                "there is no stage `{name}`; the stages are core, fused, stablehlo and hlo"
+            ))),
         }
     }
 }
@@ -128,8 +145,9 @@ impl Program {
     /// # Errors
     /// `Program`: the trace is wrong, a symbol has no value, or an op has no lowering.
     pub fn import(&self, dims: &DimValues) -> Result<Imported> {
-        let Options { precision, default_dtype, exact, .. } = self.options;
-        let options = ImportOptions { dims: dims.clone(), precision, default_dtype, excess_precision: !exact };
+        let Options { precision, default_dtype, optimize, numerics, .. } = self.options;
+        let excess_precision = optimize && numerics != Numerics::Exact;
+        let options = ImportOptions { dims: dims.clone(), precision, default_dtype, excess_precision };
         let imported = import(&self.trace, &options)?;
         let graph = ir::fold::fold(&imported.graph, ir::fold::DEFAULT_LIMIT)?;
         Ok(Imported { graph, ..imported })
@@ -160,8 +178,12 @@ impl Program {
     /// As [`Program::import`]; `Compile` if the plugin refuses the program.
     pub fn text(&self, stage: Stage, dims: &DimValues, session: Option<&Session>) -> Result<String> {
         let graph = self.import(dims)?.graph;
+        if stage == Stage::Core {
+            return Ok(ir::text::print(&graph));
+        }
+        let graph = self.optimized(&graph, platform(session))?.0;
         match (stage, session) {
-            (Stage::Core, _) => Ok(ir::text::print(&graph)),
+            (Stage::Core | Stage::Fused, _) => Ok(ir::text::print(&graph)),
             (Stage::Stablehlo, _) => Ok(self.lower(&graph, true)?.text()?),
             (Stage::Hlo, Some(session)) => session.optimized_text(self.lower(&graph, true)?.bytecode()),
             (Stage::Hlo, None) => Err(Error::Argument("the hlo stage needs a plugin".to_owned())),
@@ -173,7 +195,8 @@ impl Program {
     /// # Errors
     /// As [`Program::import`].
     pub fn bytecode(&self, dims: &DimValues) -> Result<Vec<u8>> {
-        Ok(self.lower(&self.import(dims)?.graph, true)?.into_bytecode())
+        let graph = self.optimized(&self.import(dims)?.graph, platform(None))?.0;
+        Ok(self.lower(&graph, true)?.into_bytecode())
     }
 
     pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {

@@ -3,8 +3,10 @@
 use crate::dump::Dump;
 use crate::error::{Error, Result};
 use crate::host::{self, Argument, HostTensor, OutputTensor, Strides, Value};
+use crate::optimize::platform;
 use crate::program::{DimValues, Program};
 use crate::session::{Origin, Session, hlo_text};
+use fuse::Platform;
 use ir::import::{Imported, InputMeta, InputValue, OutputMeta, OutputTensor as ResultTensor};
 use ir::ops::Scalar;
 use ir::symbol::Expr;
@@ -109,13 +111,18 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(program: &Program, dims: &DimValues) -> Result<Prepared> {
+    /// The program, optimized for a platform if one is given.
+    pub(crate) fn new(program: &Program, dims: &DimValues, platform: Option<Platform>) -> Result<Prepared> {
         let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
         let arguments = argument_of(&metas, graph.inputs.len());
         let (results, kept) = plan(&graph, &results, &arguments)?;
         graph.outputs = kept.iter().map(|k| graph.outputs[k.0].clone()).collect();
         let outputs = kept.into_iter().map(|k| k.1).collect();
         let graph = graph.without_dead_nodes();
+        let graph = match platform {
+            Some(platform) => program.optimized(&graph, platform)?.0,
+            None => graph,
+        };
         let inputs = inputs(&graph, &arguments)?;
         Ok(Prepared { graph, consulted, inputs, outputs, results })
     }
@@ -135,7 +142,8 @@ impl Variant {
         device: usize,
     ) -> Result<(Variant, CompileReport)> {
         let start = Instant::now();
-        let Prepared { graph, consulted, inputs, outputs, results } = Prepared::new(program, dims)?;
+        let Prepared { graph, consulted, inputs, outputs, results } =
+            Prepared::new(program, dims, Some(platform(Some(session))))?;
         let signature = Signature {
             inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(),
             donated: donated(&inputs).collect(),

@@ -35,6 +35,16 @@ pub enum Platform {
     Tpu,
 }
 
+impl Platform {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Cpu => "cpu",
+            Platform::Tpu => "tpu",
+        }
+    }
+}
+
 /// What bounds the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {

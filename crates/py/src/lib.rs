@@ -66,20 +66,24 @@ struct Unsupported {
 impl Program {
     #[new]
     #[pyo3(signature = (
-        trace, *, plugin, precision = "highest", default_dtype = "f32", exact = false, dump = None, on_compile = None
+        trace, *, plugin, precision = "highest", default_dtype = "f32", optimize = true, numerics = "reassociate", dump = None,
+        on_compile = None
     ))]
     fn new(
         trace: &[u8],
         plugin: String,
         precision: &str,
         default_dtype: &str,
-        exact: bool,
+        optimize: bool,
+        numerics: &str,
         dump: Option<PathBuf>,
         on_compile: Option<Py<PyAny>>,
     ) -> PyResult<Program> {
         let default_dtype = default_dtype.parse().map_err(PyValueError::new_err)?;
         let precision = errors::precision(precision)?;
-        let options = Options { precision, default_dtype: Some(default_dtype), exact, dump };
+        let numerics = numerics.parse().map_err(PyValueError::new_err)?;
+        let default_dtype = Some(default_dtype);
+        let options = Options { precision, default_dtype, optimize, numerics, limit: None, dump };
         let program = Arc::new(Traced::from_bytes(trace.to_vec(), options).map_err(raise)?);
         let runner = Runner::new(program, session(plugin)?);
         Ok(Program {

@@ -8,6 +8,7 @@ use driver::{Program, Session};
 pub(crate) fn run(args: &Lower) -> Outcome {
     let stage = match args.stage {
         Stage::Core => driver::Stage::Core,
+        Stage::Fused => driver::Stage::Fused,
         Stage::Stablehlo => driver::Stage::Stablehlo,
         Stage::Hlo => driver::Stage::Hlo,
     };

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod compile;
 pub(crate) mod doctor;
+pub(crate) mod fuse;
 pub(crate) mod generate;
 pub(crate) mod lower;
 pub(crate) mod ops;

@@ -1,0 +1,121 @@
+//! `tputc fuse`: what the optimizer did, where and why.
+
+use crate::args::{For, Fuse, ReportFormat};
+use crate::inputs;
+use crate::output::{Failure, Outcome, write};
+use driver::Rewritten;
+use fuse::{Change, Class, Platform};
+use ir::{Loc, LocId};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The version of the JSON form, documented in docs/optimizer.md.
+const SCHEMA: u32 = 1;
+
+pub(crate) fn run(args: &Fuse) -> Outcome {
+    if inputs::is_mlir(&args.source) {
+        return Err(Failure::tool("tputc fuse takes a trace.json or a .pt2: a .mlir has been through the optimizer"));
+    }
+    let platform = match args.platform {
+        For::Cpu => Platform::Cpu,
+        For::Tpu => Platform::Tpu,
+    };
+    let program = inputs::program(&args.source)?;
+    let rewritten = program.rewritten(&inputs::dims(&args.source), platform)?;
+    let text = match args.format {
+        ReportFormat::Text => text(&rewritten),
+        ReportFormat::Json => format!("{:#}\n", data(&rewritten)),
+    };
+    write(args.output.as_deref(), text.as_bytes())
+}
+
+fn text(r: &Rewritten) -> String {
+    let mut out = String::new();
+    let counts: Vec<String> = counts(r).into_iter().map(|(class, n)| format!("{n} {class}")).collect();
+    let _ = writeln!(out, "{}: {}", plural(r.changes.len(), "rewrite"), counts.join(", "));
+    let (before, after) = (fuse::cost(&r.before, r.platform), fuse::cost(&r.after, r.platform));
+    let _ = writeln!(
+        out,
+        "{} before, {} after; by the optimizer's clock for {} {} before, {} after",
+        plural(ops(&r.before), "op"),
+        ops(&r.after),
+        r.platform.name(),
+        time(before),
+        time(after)
+    );
+    for (place, changes) in by_line(r) {
+        let _ = writeln!(out, "\n{place}");
+        let mut rules: BTreeMap<&str, (usize, Class)> = BTreeMap::new();
+        changes.iter().for_each(|c| rules.entry(c.rule).or_insert((0, c.class)).0 += 1);
+        for (rule, (count, class)) in rules {
+            let times = if count == 1 { String::new() } else { format!(" x{count}") };
+            let _ = writeln!(out, "  {:<36} {:<19} {}", format!("{rule}{times}"), class.name(), fuse::why(rule));
+        }
+    }
+    out
+}
+
+fn plural(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn time(picoseconds: u64) -> String {
+    let ps = picoseconds as f64;
+    match picoseconds {
+        0..1_000_000 => format!("{:.1} ns", ps / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} us", ps / 1e6),
+        _ => format!("{:.1} ms", ps / 1e9),
+    }
+}
+
+fn ops(graph: &ir::Graph) -> usize {
+    graph.nodes().len() - graph.inputs.len()
+}
+
+fn counts(r: &Rewritten) -> BTreeMap<&'static str, usize> {
+    let classes = [Class::Exact, Class::Reassociating, Class::PrecisionChanging];
+    classes.map(|c| (c.name(), r.changes.iter().filter(|change| change.class == c).count())).into_iter().collect()
+}
+
+/// The changes of each source line, in the order of the program.
+fn by_line(r: &Rewritten) -> Vec<(String, Vec<&Change>)> {
+    let mut lines: Vec<(String, Vec<&Change>)> = vec![];
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for change in &r.changes {
+        let loc = r.after.locs.get(change.locs.first().copied().unwrap_or(LocId::UNKNOWN));
+        let at = *known.entry(place(loc)).or_insert(lines.len());
+        if at == lines.len() {
+            lines.push((place(loc), vec![]));
+        }
+        lines[at].1.push(change);
+    }
+    lines
+}
+
+fn place(loc: &Loc) -> String {
+    let at = if loc.file.is_empty() { "unknown line".to_owned() } else { format!("{}:{}", loc.file, loc.line) };
+    let function = if loc.function.is_empty() { String::new() } else { format!(" in {}", loc.function) };
+    let module = if loc.module.is_empty() { String::new() } else { format!(" ({})", loc.module) };
+    format!("{at}{function}{module}")
+}
+
+fn data(r: &Rewritten) -> Value {
+    let line = |&id: &LocId| {
+        let loc = r.after.locs.get(id);
+        json!({ "file": &*loc.file, "line": loc.line, "function": &*loc.function, "module": &*loc.module, "op": &*loc.op })
+    };
+    let change = |c: &Change| {
+        let places: Vec<Value> = c.locs.iter().map(line).collect();
+        json!({ "rule": c.rule, "class": c.class.name(), "why": fuse::why(c.rule), "places": places })
+    };
+    json!({
+        "schema": SCHEMA,
+        "program": r.before.name,
+        "platform": r.platform.name(),
+        "ops": { "before": ops(&r.before), "after": ops(&r.after) },
+        "picoseconds": { "before": fuse::cost(&r.before, r.platform), "after": fuse::cost(&r.after, r.platform) },
+        "counts": counts(r),
+        "changes": r.changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}

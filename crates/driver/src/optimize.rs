@@ -1,0 +1,84 @@
+//! Our own optimizer, before the plugin's.
+
+use crate::error::Result;
+use crate::program::{DimValues, Program};
+use crate::session::Session;
+use fuse::{Change, Class, Platform};
+use ir::Graph;
+use std::str::FromStr;
+
+/// What the optimizer may do to results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Numerics {
+    /// Round where PyTorch rounds, sum in the order of the program.
+    Exact,
+    /// What is the same in exact arithmetic. 16-bit floats stay in `f32` from one op to the next.
+    #[default]
+    Reassociate,
+    /// Roundings of narrow types may go, too.
+    Fast,
+}
+
+impl FromStr for Numerics {
+    type Err = String;
+    fn from_str(name: &str) -> std::result::Result<Numerics, String> {
+        match name {
+            "exact" => Ok(Numerics::Exact),
+            "reassociate" => Ok(Numerics::Reassociate),
+            "fast" => Ok(Numerics::Fast),
+            _ => Err(format!("numerics is \"exact\", \"reassociate\" or \"fast\", not {name:?}")),
+        }
+    }
+}
+
+impl Numerics {
+    fn class(self) -> Class {
+        match self {
+            Numerics::Exact => Class::Exact,
+            Numerics::Reassociate => Class::Reassociating,
+            Numerics::Fast => Class::PrecisionChanging,
+        }
+    }
+}
+
+/// A program before and after.
+pub struct Rewritten {
+    /// As it was imported.
+    pub before: Graph,
+    /// What is compiled.
+    pub after: Graph,
+    /// Every rewrite that is in it, in order.
+    pub changes: Vec<Change>,
+    /// What it is written for.
+    pub platform: Platform,
+}
+
+impl Program {
+    /// The program for these sizes before and after the optimizer.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn rewritten(&self, dims: &DimValues, platform: Platform) -> Result<Rewritten> {
+        let before = self.import(dims)?.graph;
+        let (after, changes) = self.optimized(&before, platform)?;
+        Ok(Rewritten { before, after, changes, platform })
+    }
+
+    /// `graph` as the optimizer leaves it, and what it changed; nothing if the options say so.
+    pub(crate) fn optimized(&self, graph: &Graph, platform: Platform) -> Result<(Graph, Vec<Change>)> {
+        let options = self.options();
+        if !options.optimize {
+            return Ok((graph.clone(), vec![]));
+        }
+        let most = options.numerics.class();
+        Ok(fuse::optimize(graph, fuse::Options { most, platform, limit: options.limit })?)
+    }
+}
+
+/// What a session's plugin runs on.
+pub(crate) fn platform(session: Option<&Session>) -> Platform {
+    match session {
+        Some(session) if !session.client().platform_name().eq_ignore_ascii_case("cpu") => Platform::Tpu,
+        _ => Platform::Cpu,
+    }
+}
