@@ -20,7 +20,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ WARM_UP = 3
 RESAMPLES = 2000
 MODES = ("inference", "training")
 BACKENDS = ("eager", "inductor", "torchtpu")
+# Torchtpu without its own optimizer.
+PLAIN = "plain"
 
 
 @dataclass
@@ -86,7 +88,11 @@ def make_step(entry: Entry, size: Size, mode: str, backend: str) -> Callable[[],
 
 
 def _compile(fn: Any, backend: str) -> Any:
-    return fn if backend == "eager" else torch.compile(fn, backend=backend)
+    if backend == "eager":
+        return fn
+    if backend == PLAIN:
+        return torch.compile(fn, backend="torchtpu", options={"optimize": False})
+    return torch.compile(fn, backend=backend)
 
 
 def _inference_step(forward: Callable[..., Any], batch: Batch) -> Callable[[], Any]:
@@ -115,11 +121,13 @@ def _training_step(entry: Entry, model: nn.Module, batch: Batch, backend: str) -
 # --- measuring -------------------------------------------------------------------------------------------------------
 
 
-def measure(entry: Entry, size: Size, mode: str, rounds: int, seconds: float) -> list[Row]:
-    """All backends over one model and mode. At most about `seconds` of timed rounds, first calls not counted."""
+def measure(
+    entry: Entry, size: Size, mode: str, rounds: int, seconds: float, backends: Sequence[str] = BACKENDS
+) -> list[Row]:
+    """These backends over one model and mode. At most about `seconds` of timed rounds, first calls not counted."""
     torch._dynamo.reset()
     with torch._dynamo.config.patch(**entry.dynamo):
-        variants = [_prepare(entry, size, mode, backend) for backend in BACKENDS]
+        variants = [_prepare(entry, size, mode, backend) for backend in backends]
         running = [variant for variant in variants if not variant.failure]
         before = _stats()
         _interleave(running, rounds, seconds)
@@ -266,6 +274,11 @@ def _measured(row: Row) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(ZOO), help="comma-separated; all: %(default)s")
+    parser.add_argument(
+        "--backends",
+        default=",".join(BACKENDS),
+        help=f"default: %(default)s; {PLAIN} is torchtpu without its own optimizer",
+    )
     parser.add_argument("--modes", default=",".join(MODES), help="default: %(default)s")
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")
     parser.add_argument("--rounds", type=int, default=50, help="default: %(default)s")
@@ -275,9 +288,13 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     options.models = options.models.split(",")
     options.modes = options.modes.split(",")
+    options.backends = options.backends.split(",")
     unknown = (set(options.models) - set(ZOO)) | (set(options.modes) - set(MODES))
+    unknown |= set(options.backends) - {*BACKENDS, PLAIN}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if "eager" not in options.backends:
+        parser.error("what is measured is compared with eager: name it, too")
     return options
 
 
@@ -289,7 +306,7 @@ def main() -> None:
     report: list[Row] = []
     for name in options.models:
         for mode in options.modes:
-            rows = measure(ZOO[name], size, mode, options.rounds, options.seconds)
+            rows = measure(ZOO[name], size, mode, options.rounds, options.seconds, options.backends)
             show(rows)
             report += rows
             if options.json:

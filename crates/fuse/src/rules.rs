@@ -3,8 +3,11 @@
 mod algebra;
 mod layout;
 mod matmul;
+mod page;
 #[cfg(test)]
 mod tests;
+
+pub use page::page;
 
 use crate::rule::Rule;
 

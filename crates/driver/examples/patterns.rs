@@ -1,0 +1,91 @@
+//! What the optimizer is worth on single patterns: `cargo run --release -p torchtpu-driver --example patterns ROUNDS OUT
+//! FILE...`
+//!
+//! Each FILE is a graph in the text form. It is compiled as it stands and optimized, and both are run in turn, ROUNDS
+//! times; the medians go to standard output as a line of JSON, with every pair. Under OUT the programs are left as
+//! StableHLO, for compilers of TPUs to look at: `NAME.before.mlir`, `NAME.tpu.mlir`.
+
+use fuse::{Options, Platform};
+use ir::{DType, Graph, Number, TensorType};
+use lower::LowerOptions;
+use runtime::{Buffer, Device, Executable, ExecuteOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+use torchtpu_driver::{Session, runtime_type};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let mut args = std::env::args().skip(1);
+    let usage = "patterns ROUNDS OUT FILE...";
+    let rounds: usize = args.next().ok_or(usage)?.parse()?;
+    let out = args.next().ok_or(usage)?;
+    std::fs::create_dir_all(&out)?;
+    let session = Session::new(Some("cpu"), None)?;
+    for file in args {
+        println!("{}", pattern(&session, Path::new(&file), Path::new(&out), rounds)?);
+    }
+    Ok(())
+}
+
+fn pattern(session: &Session, file: &Path, out: &Path, rounds: usize) -> Outcome<serde_json::Value> {
+    let name = file.file_stem().ok_or("a file without a name")?.to_string_lossy().into_owned();
+    let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
+    let on = |platform| fuse::optimize(&before, Options { platform, ..Options::default() });
+    let ((after, changes), (tpu, _)) = (on(Platform::Cpu)?, on(Platform::Tpu)?);
+    std::fs::write(out.join(format!("{name}.before.mlir")), text(&before)?)?;
+    std::fs::write(out.join(format!("{name}.tpu.mlir")), text(&tpu)?)?;
+    let programs = [session.kernel(&before)?, session.kernel(&after)?];
+    let device = session.client().device(0)?;
+    let arguments = arguments(&device, &before)?;
+    let mut times = [vec![], vec![]];
+    for round in 0..rounds + 3 {
+        for side in [round % 2, 1 - round % 2] {
+            let seconds = run(&programs[side], &arguments, &device)?;
+            if round >= 3 {
+                times[side].push(seconds);
+            }
+        }
+    }
+    let rules: Vec<&str> = changes.iter().map(|c| c.rule).collect();
+    Ok(serde_json::json!({ "pattern": name, "rules": rules, "before": times[0], "after": times[1] }))
+}
+
+fn text(graph: &Graph) -> Outcome<String> {
+    Ok(lower::lower(graph, &LowerOptions { locations: false, ..LowerOptions::default() })?.text()?)
+}
+
+/// Seconds of one execution, results ready.
+fn run(program: &Arc<Executable>, arguments: &[Buffer], device: &Device) -> Outcome<f64> {
+    let arguments: Vec<&Buffer> = arguments.iter().collect();
+    let start = Instant::now();
+    let done = program.execute(&arguments, &ExecuteOptions { device: Some(device), ..ExecuteOptions::default() })?;
+    for output in &done.outputs {
+        output.ready()?.wait()?;
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Small numbers without pattern, the same in every run.
+fn arguments(device: &Device, graph: &Graph) -> Outcome<Vec<Buffer>> {
+    let mut state = 1u64;
+    let mut buffers = vec![];
+    for input in &graph.inputs {
+        let ty = graph.tensor_type(input.value).ok_or("an input is a tuple")?;
+        let bytes: Vec<u8> = (0..ty.numel()).flat_map(|_| element(ty, &mut state)).collect();
+        buffers.push(Buffer::from_host(device, &bytes, runtime_type(ty))?);
+    }
+    Ok(buffers)
+}
+
+fn element(ty: &TensorType, state: &mut u64) -> Vec<u8> {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let n = (*state >> 33) as i64;
+    let number = match ty.dtype {
+        DType::Bool => Number::Bool(n % 2 == 0),
+        d if d.is_int() => Number::Int(n % 8),
+        _ => Number::Float((n % 2001 - 1000) as f64 / 1000.0),
+    };
+    number.to_bytes(ty.dtype)
+}
