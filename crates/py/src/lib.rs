@@ -65,6 +65,7 @@ struct Unsupported {
 #[pymethods]
 impl Program {
     #[new]
+    #[allow(clippy::too_many_arguments)] // keywords, on the other side
     #[pyo3(signature = (
         trace, *, plugin, precision = "highest", default_dtype = "f32", optimize = true, numerics = "reassociate", dump = None,
         on_compile = None
