@@ -157,6 +157,37 @@ def test_a_mesh_that_does_not_fit_is_an_error() -> None:
         torchtpu.check(Net(), x, target="v5e")
 
 
+def test_slices_exchange_the_gradients_of_what_a_step_updates() -> None:
+    net = Net()
+    net.down.requires_grad_(False)
+    x = torch.zeros(64, 300)
+    optimizer = torch.optim.SGD([net.up.weight], lr=0.1)
+    step = torchtpu.capture_step(net, {"x": x}, loss=lambda output: output.square().mean(), optimizer=optimizer)
+    options = {"target": "v5e:2x2", "mesh": {"data": 4}}
+    split = torchtpu.check(step.trace, slices=25, shard={"x": ("data",), "up.weight": ("data",)}, **options)
+    alike = torchtpu.check(step.trace, slices=25, shard={"x": ("data",)}, **options)
+    assert split.slices is not None and alike.slices is not None
+    gradient = 4 * 300 * 4000
+    assert (split.slices["gradient_bytes"], alike.slices["gradient_bytes"]) == (gradient // 4, gradient)
+    for report in (split, alike):
+        plan = report.slices
+        assert (plan["chips"], plan["batch"], plan["slice_seconds"]) == (100, 25 * 64, report.seconds)
+        assert plan["device_bytes"] == pytest.approx(2 * 24 / 25 * gradient / 4)
+        assert plan["host_bytes"] == 4 * plan["device_bytes"]
+        assert plan["exposed"]["seconds"] == pytest.approx(report.seconds + plan["exchange_seconds"])
+        assert plan["exposed"]["efficiency"] <= plan["overlapped"]["efficiency"] <= 1
+        text = " ".join(report.text().split())
+        assert all(assumption in text for assumption in plan["assumptions"])
+    assert torchtpu.check(step.trace, **options, shard={"x": ("data",)}).slices is None
+
+
+def test_slices_that_cannot_be_planned_are_an_error() -> None:
+    with pytest.raises(TypeError, match="slices without a target"):
+        torchtpu.check(Net(), torch.zeros(64, 300), slices=2)
+    with pytest.raises(ValueError, match="slices is 0: plan at least one"):
+        torchtpu.check(Net(), torch.zeros(64, 300), target="v5e:1x1", slices=0)
+
+
 def test_a_report_is_saved_in_the_form_its_name_asks_for(tmp_path: Path) -> None:
     report = torchtpu.check(Net().requires_grad_(False), torch.zeros(8, 300))
     for name in ("report.json", "report.html", "report.txt"):

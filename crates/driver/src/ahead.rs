@@ -5,11 +5,13 @@ use crate::error::{Error, Result};
 use crate::partitioned::{Partitioned, Partitioning};
 use crate::program::{DimValues, Program};
 use crate::session;
+use crate::training;
 use crate::variant::Prepared;
 use aot::{Compiled, Job, Machine, Outcome, Pool};
 use hlo::primitive;
 use hlo::proto::{HloModuleProto, ShapeProto};
 use ir::{InputKind, OutputKind};
+use report::Training;
 use serde::Serialize;
 use target::Target;
 
@@ -23,6 +25,8 @@ pub struct Ahead {
     pub interface: Interface,
     /// How many devices share the program.
     pub num_partitions: usize,
+    /// What the program trains, if that is known.
+    pub training: Option<Training>,
     /// The program's hash: of its StableHLO without locations.
     pub hash: String,
     /// Its key in a cache of executables.
@@ -82,7 +86,8 @@ impl Program {
         let outcome = pool.compile(&job)?;
         let key = key(&outcome.machine, num_partitions, &input.canonical);
         let hash = blake3::hash(&input.canonical).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, hash, key })
+        let training = Some(input.training);
+        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, training, hash, key })
     }
 }
 
@@ -93,13 +98,15 @@ struct Written {
     located: Vec<u8>,
     interface: Interface,
     num_partitions: usize,
+    training: Training,
 }
 
 impl Written {
     fn whole(program: &Program, prepared: &Prepared) -> Result<Written> {
         let canonical = program.lower(&prepared.graph, false)?.into_bytecode();
         let located = program.lower(&prepared.graph, true)?.into_bytecode();
-        Ok(Written { canonical, located, interface: Interface::of(&prepared.graph), num_partitions: 1 })
+        let training = training::of(&prepared.graph, None);
+        Ok(Written { canonical, located, interface: Interface::of(&prepared.graph), num_partitions: 1, training })
     }
 
     fn partitioned(program: &Partitioned) -> Result<Written> {
@@ -108,6 +115,7 @@ impl Written {
             located: program.bytecode(true)?,
             interface: Interface::of(program.graph()),
             num_partitions: program.partition().mesh().num_devices(),
+            training: training::of(program.graph(), Some(program.partition())),
         })
     }
 }
@@ -124,7 +132,7 @@ impl Ahead {
         let interface = module.map(Interface::of_module).unwrap_or_default();
         let key = key(&outcome.machine, 1, program);
         let hash = blake3::hash(program).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, hash, key })
+        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, training: None, hash, key })
     }
 
     /// What was compiled.

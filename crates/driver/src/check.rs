@@ -7,9 +7,10 @@ use crate::partitioned::Partitioning;
 use crate::program::{DimValues, Program};
 use aot::{Machine, Pool};
 use ir::ErrorKind;
-use report::{Argument, Finding, Input, Memory, Report, Severity, Source, SourceText, Stats, Verdict};
+use report::{Argument, Finding, Input, Memory, Report, Severity, Slices, Source, SourceText, Stats, Verdict};
 use runtime::MemoryAnalysis;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use target::{Generation, Target};
 
 /// Lines shown before and after one that a report names.
@@ -17,7 +18,7 @@ const CONTEXT: u32 = 4;
 
 impl Program {
     /// Compiles the program, called `name`, for these sizes and one device of `target`, or as many as
-    /// `by` spreads it over, and reports on it.
+    /// `by` spreads it over, and reports on it; with a number of `slices`, also on as many that train together.
     ///
     /// # Errors
     /// As [`Program::compile_ahead`]. What keeps the program from running on the target is in the report.
@@ -27,6 +28,7 @@ impl Program {
         dims: &DimValues,
         by: Option<&Partitioning>,
         target: &Target,
+        slices: Option<NonZeroU32>,
         pool: &Pool,
     ) -> Result<Report> {
         let obstacles = findings::obstacles(self);
@@ -34,7 +36,11 @@ impl Program {
             return Ok(self.obstructed(name, target, obstacles));
         }
         match self.compile_ahead(dims, by, target, pool) {
-            Ok(ahead) => self.report(name, dims, &ahead),
+            Ok(ahead) => {
+                let mut report = self.report(name, dims, &ahead)?;
+                report.slices = slices.and_then(|count| ahead.on_slices(count, &report));
+                Ok(report)
+            }
             Err(Error::Program(error)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::DataDependent) => {
                 let is_data = error.kind() == ErrorKind::DataDependent;
                 let finding = Finding {
@@ -82,6 +88,7 @@ impl Program {
             findings,
             memory: None,
             cost: None,
+            slices: None,
             sources: vec![],
         };
         self.with_sources(report)
@@ -106,6 +113,12 @@ impl Program {
 }
 
 impl Ahead {
+    /// So many slices that train together, planned from the `report` on one; `None` if the program does not run on one, or
+    /// if it is not known what it trains.
+    fn on_slices(&self, count: NonZeroU32, report: &Report) -> Option<Slices> {
+        Slices::plan(count.get(), report, &self.target, self.training.as_ref()?)
+    }
+
     /// What is known of the compiled program, called `name`, without its trace.
     pub fn report(&self, name: &str) -> Report {
         let arguments: Vec<Argument> = self.interface.inputs.iter().map(argument).collect();
@@ -128,6 +141,7 @@ impl Ahead {
             findings: refusal(self),
             memory,
             cost,
+            slices: None,
             sources: vec![],
         }
     }

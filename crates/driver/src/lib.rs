@@ -19,6 +19,7 @@ mod resident;
 mod runner;
 mod session;
 mod shards;
+mod training;
 mod variant;
 
 pub use ahead::{Ahead, Interface, Slot};
