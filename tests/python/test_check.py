@@ -68,6 +68,8 @@ def test_several_targets_give_a_report_each_and_training_one_for_its_backward() 
     reports = torchtpu.check(Net(), torch.zeros(8, 300), target=targets)
     assert [report.data["target"]["name"] for report in reports] == targets
     assert all(report.backward is not None and report.runs for report in reports)
+    for report in reports:
+        assert 0 < report.data["memory"]["vmem_peak"] <= report.data["target"]["vmem_bytes"]
     assert reports[0].data["target"]["hbm_bytes"] < reports[1].data["target"]["hbm_bytes"]
 
 
