@@ -149,6 +149,20 @@ def test_a_mesh_makes_shards_and_tells_collectives() -> None:
     assert any(c["kind"].startswith("all-reduce") and c["bytes"] > 0 for c in split.data["cost"]["collectives"])
 
 
+def test_a_sum_that_each_device_keeps_a_part_of_is_a_reduce_scatter() -> None:
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    x, w = torch.empty(4096, 8192, device="meta"), torch.empty(8192, 4096, device="meta")
+    shard = {"inputs_0": (None, "d"), "inputs_1": ("d",), "output.0": ("d",)}
+    report = torchtpu.check(capture_abstract(product, x, w), target="v5e:2x2", mesh={"d": 4}, shard=shard)
+    sent = {c["kind"]: c["bytes"] for c in report.data["cost"]["collectives"]}
+    assert "all-reduce" not in sent
+    # Three of four parts of the result, which libtpu pads by a tenth.
+    least = 0.75 * 4096 * 4096 * 4
+    assert least <= sent["reduce-scatter"] <= 1.15 * least
+
+
 def test_a_mesh_that_does_not_fit_is_an_error() -> None:
     x = torch.zeros(64, 300)
     with pytest.raises(torchtpu.Error, match=r"the mesh has 8 devices, v5e:2x2 has 4"):
