@@ -21,6 +21,7 @@ mod session;
 mod shards;
 mod training;
 mod variant;
+mod verdict;
 
 pub use ahead::{Ahead, Interface, Slot};
 pub use cache::{DEFAULT_LIMIT, DiskCache};

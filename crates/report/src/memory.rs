@@ -47,7 +47,7 @@ pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, inpu
         outputs,
         aliased,
         temporaries: heap.bytes,
-        code: stats.code,
+        code: stats.code.max(parts.constants),
         holders: merge(holders),
         unattributed: peak - held,
         timeline,
@@ -73,19 +73,24 @@ struct Parts<'a> {
     arguments: u64,
     outputs: u64,
     aliased: u64,
+    constants: u64,
     argument: Vec<&'a BufferAllocationProto>,
     output: Vec<&'a BufferAllocationProto>,
     heap: Vec<&'a BufferAllocationProto>,
 }
 
 impl<'a> Parts<'a> {
-    /// Constants are left out: they come with the program's code. So are the scratch values of called computations
-    /// which live on the call's stack.
+    /// Constants come with the program's code. The scratch values of called computations, which live on the call's stack, are
+    /// left out.
     fn of(assignment: &'a BufferAssignmentProto) -> Parts<'a> {
         let mut parts = Parts::default();
         let in_hbm = assignment.buffer_allocations.iter().filter(|it| it.color == HBM && !it.is_thread_local);
-        for allocation in in_hbm.filter(|it| !it.is_constant) {
+        for allocation in in_hbm {
             let size = bytes(allocation.size);
+            if allocation.is_constant {
+                parts.constants = parts.constants.saturating_add(size);
+                continue;
+            }
             match (allocation.is_entry_computation_parameter, allocation.maybe_live_out) {
                 (true, live_out) => {
                     parts.arguments = parts.arguments.saturating_add(size);

@@ -138,7 +138,8 @@ pub struct Memory {
     pub aliased: u64,
     /// The heap of values that live only while the program runs.
     pub temporaries: u64,
-    /// Machine code and constants, which lie in HBM beside the peak.
+    /// Machine code and constants, which lie in HBM beside the peak; of a refused program constants alone, since its code
+    /// is not known.
     pub code: u64,
     /// Who holds the peak, most first.
     pub holders: Vec<Holder>,

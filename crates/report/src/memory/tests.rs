@@ -123,6 +123,17 @@ fn values_without_events_are_always_there_with_their_padding() {
 }
 
 #[test]
+fn constants_are_with_the_code_where_its_size_is_not_known() {
+    let mut dump = dump(events(), heap());
+    let assignment = dump.buffer_assignment.as_mut().expect("an assignment");
+    let constant = |index: i64| BufferAllocationProto { is_constant: true, ..allocation(index, 300, &[]) };
+    assignment.buffer_allocations.extend([constant(4), constant(5)]);
+    let known = Stats { code: 4096, ..Stats::default() };
+    assert_eq!((read(&dump, None).code, read(&dump, Some(known)).code), (600, 4096));
+    assert_eq!(read(&dump, None).peak, 1024 + 2048 + 16384, "they lie beside it");
+}
+
+#[test]
 fn donated_arguments_count_once() {
     let mut dump = dump(events(), heap());
     let assignment = dump.buffer_assignment.as_mut().expect("an assignment");
