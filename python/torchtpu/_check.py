@@ -14,6 +14,9 @@ from torchtpu._capture import Trace, capture
 from torchtpu._sharding import Mesh, Shard, native_mesh, native_shard
 from torchtpu.backend import precision
 
+# Where a program is checked if nothing is said.
+DEFAULT_TARGET = "v5e:1x1"
+
 # What a worker runs: only the compiled module, so that it starts in no time. Its arguments: that module, libtpu, and
 # a folder.
 _WORKER = """
@@ -78,6 +81,12 @@ class Report:
         """The time of our roofline: no measurement."""
         return self.data["cost"] and float(self.data["cost"]["seconds"])
 
+    @property
+    def slices(self) -> dict[str, Any] | None:
+        """The plan for several slices: bytes, seconds and efficiency, computed on paper, with all that it assumes.
+        ``None`` if it was not asked for, or if the program does not run on one."""
+        return self.data.get("slices")
+
     def text(self) -> str:
         """The report for a terminal."""
         text = _native.report_text(self._json)
@@ -106,7 +115,8 @@ class Report:
 def check(
     fn_or_trace: Any,
     *args: Any,
-    target: str = ...,
+    target: str | None = ...,
+    slices: int | None = ...,
     mesh: Mesh | None = ...,
     shard: Shard | None = ...,
     timeout: float = ...,
@@ -120,6 +130,7 @@ def check(
     fn_or_trace: Any,
     *args: Any,
     target: Sequence[str],
+    slices: int | None = ...,
     mesh: Mesh | None = ...,
     shard: Shard | None = ...,
     timeout: float = ...,
@@ -131,7 +142,8 @@ def check(
 def check(
     fn_or_trace: Any,
     *args: Any,
-    target: str | Sequence[str] = "v5e:1x1",
+    target: str | Sequence[str] | None = None,
+    slices: int | None = None,
     mesh: Mesh | None = None,
     shard: Shard | None = None,
     timeout: float = 1800.0,
@@ -142,7 +154,9 @@ def check(
 
     Args:
         fn_or_trace: a function or module to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
-        target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each.
+        target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each. ``"v5e:1x1"`` if none
+            is given.
+        slices: also plan so many such slices that train together, each on a batch of its own: :attr:`Report.slices`.
         mesh: sizes of named axes, such as ``{"data": 4, "model": 2}``, along which the slice's devices are arranged.
             Without one the program is for one device.
         shard: what is split by what: patterns over the names of inputs (parameters by their qualified names), each
@@ -153,12 +167,19 @@ def check(
 
     Raises:
         Error: there is no libtpu, or it crashed, or took too long.
-        ValueError: ``target`` is no TPU slice.
+        TypeError: ``shard`` without ``mesh``, or ``slices`` without ``target``.
+        ValueError: ``target`` is no TPU slice, or ``slices`` is less than 1.
         CompileError: ``shard`` does not fit the program or ``mesh``.
     """
     if shard and not mesh:
         raise TypeError("shard without a mesh: give mesh, such as {'data': 4}")
+    if slices is not None and target is None:
+        raise TypeError("slices without a target: give the slice, such as target='v5p:16x16x16'")
+    if slices is not None and slices < 1:
+        raise ValueError(f"slices is {slices}: plan at least one")
+    target = DEFAULT_TARGET if target is None else target
     options = {
+        "slices": slices,
         "dims": dict(dims or {}),
         "mesh": native_mesh(mesh or {}),
         "shard": native_shard(shard or {}),

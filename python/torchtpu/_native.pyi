@@ -76,6 +76,7 @@ def check_program(
     *,
     name: str,
     targets: list[str],
+    slices: int | None,
     dims: dict[str, int],
     mesh: list[tuple[str, int]],
     shard: list[tuple[str, list[list[str]]]],

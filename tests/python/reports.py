@@ -236,3 +236,25 @@ def transformer(count: int = 5000, runs: bool = True, seed: int = 0) -> Json:
         },
         "sources": source_text(),
     }
+
+
+def plan() -> Json:
+    """25 slices of what `transformer` is about."""
+    return {
+        "count": 25,
+        "chips": 400,
+        "hosts": 50,
+        "slice_batch": 64,
+        "batch": 1600,
+        "gradient_bytes": 25 * 2**18,
+        "device_bytes": 12 * 2**20,
+        "host_bytes": 96 * 2**20,
+        "host_bandwidth": 25e9,
+        "exchange_seconds": 0.05,
+        "slice_seconds": 0.2,
+        "exposed": {"seconds": 0.25, "efficiency": 0.8},
+        "overlapped": {"seconds": 0.2, "efficiency": 1.0},
+        "extra_hbm_bytes": 25 * 2**18,
+        "fits": True,
+        "assumptions": ["Not measured."],
+    }

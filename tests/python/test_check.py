@@ -68,6 +68,8 @@ def test_several_targets_give_a_report_each_and_training_one_for_its_backward() 
     reports = torchtpu.check(Net(), torch.zeros(8, 300), target=targets)
     assert [report.data["target"]["name"] for report in reports] == targets
     assert all(report.backward is not None and report.runs for report in reports)
+    for report in reports:
+        assert 0 < report.data["memory"]["vmem_peak"] <= report.data["target"]["vmem_bytes"]
     assert reports[0].data["target"]["hbm_bytes"] < reports[1].data["target"]["hbm_bytes"]
 
 
@@ -147,6 +149,20 @@ def test_a_mesh_makes_shards_and_tells_collectives() -> None:
     assert any(c["kind"].startswith("all-reduce") and c["bytes"] > 0 for c in split.data["cost"]["collectives"])
 
 
+def test_a_sum_that_each_device_keeps_a_part_of_is_a_reduce_scatter() -> None:
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    x, w = torch.empty(4096, 8192, device="meta"), torch.empty(8192, 4096, device="meta")
+    shard = {"inputs_0": (None, "d"), "inputs_1": ("d",), "output.0": ("d",)}
+    report = torchtpu.check(capture_abstract(product, x, w), target="v5e:2x2", mesh={"d": 4}, shard=shard)
+    sent = {c["kind"]: c["bytes"] for c in report.data["cost"]["collectives"]}
+    assert "all-reduce" not in sent
+    # Three of four parts of the result, which libtpu pads by a tenth.
+    least = 0.75 * 4096 * 4096 * 4
+    assert least <= sent["reduce-scatter"] <= 1.15 * least
+
+
 def test_a_mesh_that_does_not_fit_is_an_error() -> None:
     x = torch.zeros(64, 300)
     with pytest.raises(torchtpu.Error, match=r"the mesh has 8 devices, v5e:2x2 has 4"):
@@ -155,6 +171,37 @@ def test_a_mesh_that_does_not_fit_is_an_error() -> None:
         torchtpu.check(Net(), x, shard={"*": ("data",)})
     with pytest.raises(ValueError, match="`v5e` is no TPU slice: it lacks its shape"):
         torchtpu.check(Net(), x, target="v5e")
+
+
+def test_slices_exchange_the_gradients_of_what_a_step_updates() -> None:
+    net = Net()
+    net.down.requires_grad_(False)
+    x = torch.zeros(64, 300)
+    optimizer = torch.optim.SGD([net.up.weight], lr=0.1)
+    step = torchtpu.capture_step(net, {"x": x}, loss=lambda output: output.square().mean(), optimizer=optimizer)
+    options = {"target": "v5e:2x2", "mesh": {"data": 4}}
+    split = torchtpu.check(step.trace, slices=25, shard={"x": ("data",), "up.weight": ("data",)}, **options)
+    alike = torchtpu.check(step.trace, slices=25, shard={"x": ("data",)}, **options)
+    assert split.slices is not None and alike.slices is not None
+    gradient = 4 * 300 * 4000
+    assert (split.slices["gradient_bytes"], alike.slices["gradient_bytes"]) == (gradient // 4, gradient)
+    for report in (split, alike):
+        plan = report.slices
+        assert (plan["chips"], plan["batch"], plan["slice_seconds"]) == (100, 25 * 64, report.seconds)
+        assert plan["device_bytes"] == pytest.approx(2 * 24 / 25 * gradient / 4)
+        assert plan["host_bytes"] == 4 * plan["device_bytes"]
+        assert plan["exposed"]["seconds"] == pytest.approx(report.seconds + plan["exchange_seconds"])
+        assert plan["exposed"]["efficiency"] <= plan["overlapped"]["efficiency"] <= 1
+        text = " ".join(report.text().split())
+        assert all(assumption in text for assumption in plan["assumptions"])
+    assert torchtpu.check(step.trace, **options, shard={"x": ("data",)}).slices is None
+
+
+def test_slices_that_cannot_be_planned_are_an_error() -> None:
+    with pytest.raises(TypeError, match="slices without a target"):
+        torchtpu.check(Net(), torch.zeros(64, 300), slices=2)
+    with pytest.raises(ValueError, match="slices is 0: plan at least one"):
+        torchtpu.check(Net(), torch.zeros(64, 300), target="v5e:1x1", slices=0)
 
 
 def test_a_report_is_saved_in_the_form_its_name_asks_for(tmp_path: Path) -> None:

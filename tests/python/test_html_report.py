@@ -309,6 +309,21 @@ def test_names_from_outside_stay_text(browser: Browser, render: Render) -> None:
     assert hostile in chosen(browser)
 
 
+def test_slices_are_planned_with_what_is_assumed(browser: Browser, render: Render) -> None:
+    report = reports.transformer(300)
+    browser.open(render("one", report))
+    assert browser.eval("document.getElementById('slices').hidden")
+    browser.open(render("slices", report | {"slices": reports.plan()}))
+    shown = text(browser, "#slices")
+    assert "25 slices of v5e:4x4 on paper: 400 chips, 50 hosts, a batch of 1,600" in shown
+    assert "12.0 MiB a step" in shown and "for which there is room" in shown
+    assert browser.eval("[...document.querySelectorAll('#slices tbody tr')].map((e) => e.textContent)") == [
+        "after computing250 ms80%",
+        "behind computing, fully overlapped200 ms100%",
+    ]
+    assert browser.eval("[...document.querySelectorAll('#slices li')].map((e) => e.textContent)") == ["Not measured."]
+
+
 def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:
     report = reports.transformer(300, runs=False)
     browser.open(render("over", report))

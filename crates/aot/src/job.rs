@@ -14,10 +14,8 @@ pub struct Job<'a> {
     pub target: &'a Target,
     /// StableHLO, as MLIR text or bytecode.
     pub program: &'a [u8],
-    /// Devices that share one copy of the program; more than one needs Shardy's marks in it.
-    pub num_partitions: usize,
-    /// XLA flags.
-    pub flags: &'a [(&'a str, bool)],
+    /// How it is compiled, but for the devices: see [`Machine::options`].
+    pub options: &'a CompileOptions,
 }
 
 /// What became of a job.
@@ -48,6 +46,18 @@ pub struct Machine {
     pub fingerprint: String,
 }
 
+impl Machine {
+    /// The options with which a job is compiled for this machine: what a cache's keys hold. Several devices are the
+    /// plugin's to choose; for one there is no choice, and sessions name it.
+    pub fn options(&self, of_job: &CompileOptions) -> CompileOptions {
+        let mut options = of_job.clone();
+        if options.num_partitions == 1 {
+            options.device_assignment = Some(vec![self.first_device]);
+        }
+        options
+    }
+}
+
 /// A compiled program.
 #[derive(Debug, Clone)]
 pub struct Compiled {
@@ -69,8 +79,7 @@ const DUMP: &str = "dump";
 pub(crate) struct Request {
     pub(crate) folder: PathBuf,
     pub(crate) target: String,
-    pub(crate) num_partitions: usize,
-    pub(crate) flags: Vec<(String, bool)>,
+    pub(crate) options: CompileOptions,
 }
 
 /// An answer as it comes over the pipe.
@@ -117,8 +126,7 @@ impl From<Memory> for MemoryAnalysis {
 
 impl Request {
     pub(crate) fn of(job: &Job<'_>, folder: PathBuf) -> Request {
-        let flags = job.flags.iter().map(|&(name, on)| (name.to_owned(), on)).collect();
-        Request { folder, target: job.target.to_string(), num_partitions: job.num_partitions, flags }
+        Request { folder, target: job.target.to_string(), options: job.options.clone() }
     }
 
     pub(crate) fn program(&self) -> PathBuf {
@@ -137,26 +145,10 @@ impl Request {
     /// How the program is compiled, on a machine with these devices, and that the compiler dumps its result. The folder is
     /// relative to the job's, since the executable holds its name: the same program, the same bytes.
     pub(crate) fn options(&self, machine: &Machine) -> CompileOptions {
-        let flags: Vec<(&str, bool)> = self.flags.iter().map(|(name, on)| (name.as_str(), *on)).collect();
-        let mut options = compile_options(machine, self.num_partitions, &flags);
+        let mut options = machine.options(&self.options);
         options.flags.insert("xla_dump_to".to_owned(), FlagValue::String(DUMP.to_owned()));
         options.flags.insert("xla_dump_hlo_as_proto".to_owned(), FlagValue::Bool(true));
         options.flags.insert("xla_dump_hlo_as_text".to_owned(), FlagValue::Bool(false));
         options
     }
-}
-
-/// How a program is compiled for `machine`: what a cache's keys hold.
-pub fn compile_options(machine: &Machine, num_partitions: usize, flags: &[(&str, bool)]) -> CompileOptions {
-    let several = num_partitions > 1;
-    let mut options = CompileOptions {
-        num_partitions,
-        // Several devices are the plugin's to choose; for one there is no choice, and sessions name it.
-        device_assignment: (!several).then(|| vec![machine.first_device]),
-        use_spmd_partitioning: several,
-        use_shardy_partitioner: several,
-        ..CompileOptions::default()
-    };
-    options.flags.extend(flags.iter().map(|&(name, on)| (name.to_owned(), FlagValue::Bool(on))));
-    options
 }

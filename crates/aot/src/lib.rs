@@ -20,6 +20,6 @@ mod process;
 mod worker;
 
 pub use error::{Error, Result};
-pub use job::{Compiled, Job, Machine, Outcome, compile_options};
+pub use job::{Compiled, Job, Machine, Outcome};
 pub use pool::{Launcher, Pool, libtpu};
 pub use worker::serve;

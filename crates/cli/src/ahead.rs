@@ -7,6 +7,7 @@ use driver::{Ahead, DimValues, Partitioning, Program};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ir::sharding::Rules;
 use report::Report;
+use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,9 +44,11 @@ impl Source {
         })
     }
 
-    pub(crate) fn check(&self, target: &Target, pool: &Pool) -> Result<Report, Failure> {
+    pub(crate) fn check(&self, target: &Target, slices: Option<NonZeroU32>, pool: &Pool) -> Result<Report, Failure> {
         Ok(match self {
-            Source::Trace { name, program, dims, by } => program.check(name, dims, by.as_ref(), target, pool)?,
+            Source::Trace { name, program, dims, by } => {
+                program.check(name, dims, by.as_ref(), target, slices, pool)?
+            }
             Source::Stablehlo { name, .. } => self.compile(target, pool)?.report(name),
         })
     }

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ir::sharding::{Mesh, Rule};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use target::Target;
 
@@ -263,6 +264,9 @@ pub(crate) struct Check {
     /// The TPU slice, such as v5e:2x2 or v5p:2x2x1; may be repeated
     #[arg(long = "target", value_name = "SLICE", default_value = "v5e:1x1")]
     pub(crate) targets: Vec<Target>,
+    /// Also plan N such slices that train together, each on a batch of its own: computed from the report on one
+    #[arg(long, value_name = "N", requires = "targets")]
+    pub(crate) slices: Option<NonZeroU32>,
     #[command(flatten)]
     pub(crate) ahead: Ahead,
     /// How to report

@@ -203,6 +203,33 @@ fn check_says_whether_it_fits_and_what_would() {
 }
 
 #[test]
+fn slices_are_planned_from_the_report_on_one() {
+    let place = Place::new();
+    let trace = root().join("testdata/traces/mlp.json").to_string_lossy().into_owned();
+    let refused = |arguments: &[&str], says: &str| {
+        let output = place.tputc(&[&["check"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    };
+    refused(&[&trace, "--slices", "2"], "--target <SLICE>");
+    refused(&[&trace, "--target", "v5e:1x1", "--slices", "0"], "invalid value '0' for '--slices <N>'");
+    refused(&["program.mlir", "--target", "v5e:1x1", "--slices", "2"], "--slices is for traces");
+    if !has_libtpu() {
+        return;
+    }
+    let targets = ["--target", "v5e:1x1", "--target", "v5p:1x1x1", "--slices", "25", "--format", "json"];
+    let output = place.tputc(&[&["check", trace.as_str()], targets.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for report in reports.as_array().expect("a list") {
+        let plan = &report["slices"];
+        assert_eq!((&plan["count"], &plan["chips"]), (&25.into(), &25.into()), "{plan}");
+        assert_eq!((&plan["slice_seconds"], &plan["gradient_bytes"]), (&report["cost"]["seconds"], &0.into()));
+        assert!(plan["assumptions"][1].as_str().is_some_and(|it| it.contains("updates no parameter")), "{plan}");
+    }
+}
+
+#[test]
 fn several_targets_and_two_tools_at_once_all_succeed() {
     if !has_libtpu() {
         return;

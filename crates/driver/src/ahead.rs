@@ -5,12 +5,15 @@ use crate::error::{Error, Result};
 use crate::partitioned::{Partitioned, Partitioning};
 use crate::program::{DimValues, Program};
 use crate::session;
+use crate::training;
 use crate::variant::Prepared;
 use aot::{Compiled, Job, Machine, Outcome, Pool};
 use fuse::Platform;
 use hlo::primitive;
 use hlo::proto::{HloModuleProto, ShapeProto};
 use ir::{InputKind, OutputKind};
+use report::Training;
+use runtime::CompileOptions;
 use serde::Serialize;
 use target::Target;
 
@@ -24,6 +27,8 @@ pub struct Ahead {
     pub interface: Interface,
     /// How many devices share the program.
     pub num_partitions: usize,
+    /// What the program trains, if that is known.
+    pub training: Option<Training>,
     /// The program's hash: of its StableHLO without locations.
     pub hash: String,
     /// Its key in a cache of executables.
@@ -72,19 +77,22 @@ impl Program {
             None => Written::whole(self, &Prepared::new(self, dims, Some(Platform::Tpu))?)?,
         };
         let devices = target.num_chips() as usize * target.chip().devices as usize;
-        if input.num_partitions > devices {
-            return Err(Error::Argument(format!(
-                "the mesh has {} devices, {target} has {devices}",
-                input.num_partitions
-            )));
+        let num_partitions = input.options.num_partitions;
+        if num_partitions > devices {
+            return Err(Error::Argument(format!("the mesh has {num_partitions} devices, {target} has {devices}")));
         }
-        let num_partitions = input.num_partitions;
-        let job = Job { target, program: &input.located, num_partitions, flags: lower::XLA_FLAGS };
+        let job = Job { target, program: &input.located, options: &input.options };
         let outcome = pool.compile(&job)?;
-        let key = key(&outcome.machine, num_partitions, &input.canonical);
+        let key = key(&outcome.machine, &input.options, &input.canonical);
         let hash = blake3::hash(&input.canonical).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, hash, key })
+        let training = Some(input.training);
+        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, training, hash, key })
     }
+}
+
+/// How a program that nothing spreads is compiled.
+fn for_one_device() -> CompileOptions {
+    session::with_flags(CompileOptions::default())
 }
 
 /// A program as compilers get it.
@@ -93,14 +101,17 @@ struct Written {
     canonical: Vec<u8>,
     located: Vec<u8>,
     interface: Interface,
-    num_partitions: usize,
+    options: CompileOptions,
+    training: Training,
 }
 
 impl Written {
     fn whole(program: &Program, prepared: &Prepared) -> Result<Written> {
         let canonical = program.lower(&prepared.graph, false)?.into_bytecode();
         let located = program.lower(&prepared.graph, true)?.into_bytecode();
-        Ok(Written { canonical, located, interface: Interface::of(&prepared.graph), num_partitions: 1 })
+        let training = training::of(&prepared.graph, None);
+        let interface = Interface::of(&prepared.graph);
+        Ok(Written { canonical, located, interface, options: for_one_device(), training })
     }
 
     fn partitioned(program: &Partitioned) -> Result<Written> {
@@ -108,7 +119,8 @@ impl Written {
             canonical: program.bytecode(false)?,
             located: program.bytecode(true)?,
             interface: Interface::of(program.graph()),
-            num_partitions: program.partition().mesh().num_devices(),
+            options: program.compile_options(),
+            training: training::of(program.graph(), Some(program.partition())),
         })
     }
 }
@@ -119,13 +131,14 @@ impl Ahead {
     /// # Errors
     /// `Ahead` when libtpu cannot be used. Its refusal of the program is in the result.
     pub fn of_stablehlo(program: &[u8], target: &Target, pool: &Pool) -> Result<Ahead> {
-        let job = Job { target, program, num_partitions: 1, flags: lower::XLA_FLAGS };
+        let options = for_one_device();
+        let job = Job { target, program, options: &options };
         let outcome = pool.compile(&job)?;
         let module = outcome.dump.as_ref().and_then(|dump| dump.hlo_module.as_ref());
         let interface = module.map(Interface::of_module).unwrap_or_default();
-        let key = key(&outcome.machine, 1, program);
+        let key = key(&outcome.machine, &options, program);
         let hash = blake3::hash(program).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, hash, key })
+        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, training: None, hash, key })
     }
 
     /// What was compiled.
@@ -244,8 +257,8 @@ fn input_kind(kind: &InputKind) -> &'static str {
 }
 
 /// The key under which a session on `machine` looks for the program.
-fn key(machine: &Machine, num_partitions: usize, canonical: &[u8]) -> String {
+fn key(machine: &Machine, options: &CompileOptions, canonical: &[u8]) -> String {
     let platform = ("tpu", machine.platform_version.as_str());
     let identity = session::identity_of(&machine.fingerprint, platform, &machine.device_kind, machine.num_devices);
-    session::key(&identity, &aot::compile_options(machine, num_partitions, lower::XLA_FLAGS), canonical)
+    session::key(&identity, &machine.options(options), canonical)
 }

@@ -5,19 +5,21 @@ use crate::error::{Error, Result};
 use crate::findings;
 use crate::partitioned::Partitioning;
 use crate::program::{DimValues, Program};
+use crate::verdict::{is_out_of_memory, verdict};
 use aot::{Machine, Pool};
 use ir::ErrorKind;
-use report::{Argument, Finding, Input, Memory, Report, Severity, Source, SourceText, Stats, Verdict};
+use report::{Argument, Finding, Input, Report, Severity, Slices, Source, SourceText, Stats, Verdict};
 use runtime::MemoryAnalysis;
 use std::collections::BTreeMap;
-use target::{Generation, Target};
+use std::num::NonZeroU32;
+use target::Target;
 
 /// Lines shown before and after one that a report names.
 const CONTEXT: u32 = 4;
 
 impl Program {
     /// Compiles the program, called `name`, for these sizes and one device of `target`, or as many as
-    /// `by` spreads it over, and reports on it.
+    /// `by` spreads it over, and reports on it; with a number of `slices`, also on as many that train together.
     ///
     /// # Errors
     /// As [`Program::compile_ahead`]. What keeps the program from running on the target is in the report.
@@ -27,6 +29,7 @@ impl Program {
         dims: &DimValues,
         by: Option<&Partitioning>,
         target: &Target,
+        slices: Option<NonZeroU32>,
         pool: &Pool,
     ) -> Result<Report> {
         let obstacles = findings::obstacles(self);
@@ -34,7 +37,11 @@ impl Program {
             return Ok(self.obstructed(name, target, obstacles));
         }
         match self.compile_ahead(dims, by, target, pool) {
-            Ok(ahead) => self.report(name, dims, &ahead),
+            Ok(ahead) => {
+                let mut report = self.report(name, dims, &ahead)?;
+                report.slices = slices.and_then(|count| ahead.on_slices(count, &report));
+                Ok(report)
+            }
             Err(Error::Program(error)) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::DataDependent) => {
                 let is_data = error.kind() == ErrorKind::DataDependent;
                 let finding = Finding {
@@ -82,6 +89,7 @@ impl Program {
             findings,
             memory: None,
             cost: None,
+            slices: None,
             sources: vec![],
         };
         self.with_sources(report)
@@ -106,6 +114,12 @@ impl Program {
 }
 
 impl Ahead {
+    /// So many slices that train together, planned from the `report` on one; `None` if the program does not run on one, or
+    /// if it is not known what it trains.
+    fn on_slices(&self, count: NonZeroU32, report: &Report) -> Option<Slices> {
+        Slices::plan(count.get(), report, &self.target, self.training.as_ref()?)
+    }
+
     /// What is known of the compiled program, called `name`, without its trace.
     pub fn report(&self, name: &str) -> Report {
         let arguments: Vec<Argument> = self.interface.inputs.iter().map(argument).collect();
@@ -128,6 +142,7 @@ impl Ahead {
             findings: refusal(self),
             memory,
             cost,
+            slices: None,
             sources: vec![],
         }
     }
@@ -192,71 +207,4 @@ fn refusal(ahead: &Ahead) -> Vec<Finding> {
         help: None,
         source: Source::default(),
     }]
-}
-
-fn is_out_of_memory(message: &str) -> bool {
-    message.contains("Ran out of memory") || message.contains("resource exhausted")
-}
-
-fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
-    let (target, limit) = (&ahead.target, ahead.outcome.machine.hbm_bytes);
-    let used = memory.map(|memory| {
-        format!("{} of {} HBM", report::bytes((memory.peak + memory.code) as f64), report::bytes(limit as f64))
-    });
-    match (&ahead.outcome.result, memory) {
-        (Ok(_), _) => Verdict {
-            runs: true,
-            summary: match used {
-                Some(used) => format!("runs on {target}, using {used} on a device"),
-                None => format!("runs on {target}"),
-            },
-            advice: vec![],
-        },
-        (Err(message), memory) if is_out_of_memory(message) => Verdict {
-            runs: false,
-            summary: match &used {
-                Some(used) => format!("does not fit on {target}: it needs {used} on a device"),
-                None => format!("does not fit on {target}"),
-            },
-            advice: memory.map(|memory| ways_to_fit(ahead, memory)).unwrap_or_default(),
-        },
-        (Err(_), _) => {
-            Verdict { runs: false, summary: format!("libtpu refuses to compile it for {target}"), advice: vec![] }
-        }
-    }
-}
-
-/// What would make a program fit, the least change first.
-fn ways_to_fit(ahead: &Ahead, memory: &Memory) -> Vec<String> {
-    let limit = ahead.outcome.machine.hbm_bytes;
-    let mut ways = vec![];
-    let kept = memory.arguments + memory.outputs.saturating_sub(memory.aliased);
-    if kept < limit && memory.peak > kept {
-        let share = (limit - kept) as f64 / (memory.peak - kept) as f64;
-        ways.push(format!(
-            "temporaries hold {}: a batch of {:.0}% of this one would fit, if they grow with it",
-            report::bytes((memory.peak - kept) as f64),
-            share * 100.0
-        ));
-    }
-    if memory.aliased == 0 && memory.outputs > 0 {
-        ways.push(format!(
-            "nothing is donated: updating parameters in place would save up to {}",
-            report::bytes(memory.outputs.min(memory.arguments) as f64)
-        ));
-    }
-    let roomy = |generation: &&Generation| generation.chip().device_hbm_bytes() > memory.peak;
-    if let Some(generation) = Generation::ALL.iter().filter(|it| **it != ahead.target.generation).find(roomy) {
-        ways.push(format!(
-            "one {generation} device has {}: it would fit there",
-            report::bytes(generation.chip().device_hbm_bytes() as f64)
-        ));
-    }
-    let devices = memory.peak.div_ceil(limit.max(1)).next_power_of_two();
-    ways.push(format!(
-        "sharded evenly over {devices} devices of {}, with nothing kept whole, each would hold {}",
-        ahead.target.generation,
-        report::bytes((memory.peak / devices) as f64)
-    ));
-    ways
 }

@@ -20,7 +20,9 @@ mod resident;
 mod runner;
 mod session;
 mod shards;
+mod training;
 mod variant;
+mod verdict;
 
 pub use ahead::{Ahead, Interface, Slot};
 pub use cache::{DEFAULT_LIMIT, DiskCache};

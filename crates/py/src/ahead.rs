@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use report::Report;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 use target::Target;
@@ -16,13 +17,14 @@ use target::Target;
 /// Reports on a trace, one a target, each as JSON. `worker` is a command that calls [`aot_worker`] with two more
 /// arguments, libtpu's path and a folder.
 #[pyfunction]
-#[pyo3(signature = (trace, *, name, targets, dims, mesh, shard, precision, worker, libtpu, timeout))]
+#[pyo3(signature = (trace, *, name, targets, slices, dims, mesh, shard, precision, worker, libtpu, timeout))]
 #[allow(clippy::too_many_arguments)] // keywords all
 fn check_program(
     py: Python<'_>,
     trace: &[u8],
     name: &str,
     targets: Vec<String>,
+    slices: Option<NonZeroU32>,
     dims: BTreeMap<String, i64>,
     mesh: Vec<(String, usize)>,
     shard: Vec<(String, Spec)>,
@@ -51,7 +53,7 @@ fn check_program(
         let pool = Pool::new(launcher, libtpu, limit);
         targets
             .iter()
-            .map(|target| program.check(name, &dims, by.as_ref(), target, &pool))
+            .map(|target| program.check(name, &dims, by.as_ref(), target, slices, &pool))
             .collect::<driver::Result<Vec<_>>>()
     });
     // An interrupt ends the worker as well, which is then not the error to tell.

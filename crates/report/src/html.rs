@@ -93,6 +93,7 @@ mod tests {
             }],
             memory: None,
             cost: None,
+            slices: None,
             sources: vec![SourceText { file: name.to_owned(), lines: vec![(3, name.to_owned())] }],
         }
     }

@@ -4,7 +4,8 @@
 //! Nothing here loads a compiler, and nothing relies on ids to lead somewhere or on sizes to make sense: what is read
 //! was written by a foreign library.
 //!
-//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program, [`text()`] a report for a terminal.
+//! [`analyse`] makes the [`Memory`] and the [`Cost`] of a program, [`Slices::plan`] a plan for several slices, [`text()`] a
+//! report for a terminal.
 
 mod cost;
 mod html;
@@ -12,6 +13,7 @@ mod index;
 mod memory;
 mod model;
 mod shape;
+mod slices;
 mod source;
 mod sources;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod timeline;
 pub use html::html;
 pub use memory::compiler_peak;
 pub use model::*;
+pub use slices::Training;
 pub use text::{bytes, text};
 
 use hlo::proto::{HloModuleProto, HloProto};

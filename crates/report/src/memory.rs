@@ -4,6 +4,10 @@
 //! replayed to the moment at which most of it is in use. Values in the heap that the trace does not mention (the index
 //! tables of tuples) are there from beginning to end.
 
+mod heap;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use hlo::proto::{
@@ -15,13 +19,10 @@ use crate::shape::{self, HBM, VMEM};
 use crate::source::Sources;
 use crate::timeline::{Timeline, Trace};
 use crate::{Holder, Input, Memory, Source};
+use heap::{Replay, changes, most_covered};
 
 /// Heaps are cut at multiples of a power of two; a larger one than this is taken for an accident of few offsets.
 const LARGEST_ALIGNMENT: u64 = 1 << 16;
-
-/// Kinds of events in a heap's trace.
-const ALLOCATE: i32 = 0;
-const FREE: i32 = 1;
 
 /// Memory of one device, or `None` if the dump does not say where values lie.
 pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, input: &Input<'_>) -> Option<Memory> {
@@ -46,7 +47,7 @@ pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, inpu
         outputs,
         aliased,
         temporaries: heap.bytes,
-        code: stats.code,
+        code: stats.code.max(parts.constants),
         holders: merge(holders),
         unattributed: peak - held,
         timeline,
@@ -72,19 +73,24 @@ struct Parts<'a> {
     arguments: u64,
     outputs: u64,
     aliased: u64,
+    constants: u64,
     argument: Vec<&'a BufferAllocationProto>,
     output: Vec<&'a BufferAllocationProto>,
     heap: Vec<&'a BufferAllocationProto>,
 }
 
 impl<'a> Parts<'a> {
-    /// Constants are left out: they come with the program's code. So are the scratch values of called computations
-    /// which live on the call's stack.
+    /// Constants come with the program's code. The scratch values of called computations, which live on the call's stack, are
+    /// left out.
     fn of(assignment: &'a BufferAssignmentProto) -> Parts<'a> {
         let mut parts = Parts::default();
         let in_hbm = assignment.buffer_allocations.iter().filter(|it| it.color == HBM && !it.is_thread_local);
-        for allocation in in_hbm.filter(|it| !it.is_constant) {
+        for allocation in in_hbm {
             let size = bytes(allocation.size);
+            if allocation.is_constant {
+                parts.constants = parts.constants.saturating_add(size);
+                continue;
+            }
             match (allocation.is_entry_computation_parameter, allocation.maybe_live_out) {
                 (true, live_out) => {
                     parts.arguments = parts.arguments.saturating_add(size);
@@ -251,88 +257,16 @@ impl<'a> Reader<'a> {
         Trace { events, defined }
     }
 
-    /// The most that is in use of one memory's heaps, with what lies outside of them.
+    /// The most that values cover of one memory's allocations.
     fn most_in_use(&self, color: i64) -> u64 {
         let traces = traces_of(self.assignment);
         let here = self.assignment.buffer_allocations.iter().filter(|it| it.color == color && !it.is_thread_local);
         let most = here.map(|allocation| match traces.get(&allocation.index) {
-            Some(traces) => traces.iter().map(|it| Replay::of(it, &self.sizes).most).fold(0, u64::saturating_add),
+            Some(traces) => traces.iter().map(|it| most_covered(allocation, it)).fold(0, u64::saturating_add),
             None => bytes(allocation.size),
         });
         most.fold(0, u64::saturating_add)
     }
-}
-
-/// The worst moment of a heap.
-struct Replay {
-    /// Bytes in use then.
-    most: u64,
-    /// How many changes have happened by then.
-    events: usize,
-}
-
-impl Replay {
-    fn of(trace: &HeapSimulatorTrace, sizes: &HashMap<i64, u64>) -> Replay {
-        let (mut in_use, mut worst) = (0i128, Replay { most: 0, events: 0 });
-        for (number, (_, delta)) in changes(trace, sizes).into_iter().enumerate() {
-            in_use += delta;
-            let now = u64::try_from(in_use).unwrap_or(0);
-            if now > worst.most {
-                worst = Replay { most: now, events: number + 1 };
-            }
-        }
-        worst
-    }
-
-    /// The values in use at that moment, in the order in which they came.
-    fn live(&self, trace: &HeapSimulatorTrace, sizes: &HashMap<i64, u64>) -> Vec<(i64, u64)> {
-        let mut came: Vec<(i64, u64)> = Vec::new();
-        let mut places: HashMap<i64, usize> = HashMap::new();
-        for (event, delta) in changes(trace, sizes).into_iter().take(self.events) {
-            if let Ok(size) = u64::try_from(delta) {
-                places.insert(event.buffer_id, came.len());
-                came.push((event.buffer_id, size));
-            } else if let Some(place) = places.remove(&event.buffer_id) {
-                came[place].1 = 0;
-            }
-        }
-        came.into_iter().filter(|&(_, size)| size > 0).collect()
-    }
-}
-
-/// What each event of a trace changes: bytes come with the buffer that allocates them and go, under the same buffer's
-/// id, when the last one is freed that shares them. Events that change nothing are left out.
-fn changes<'a>(trace: &'a HeapSimulatorTrace, sizes: &HashMap<i64, u64>) -> Vec<(&'a HeapEvent, i128)> {
-    let mut changes = Vec::new();
-    let mut owners: HashMap<i64, &HeapEvent> = HashMap::new();
-    let mut sharers: HashMap<i64, usize> = HashMap::new();
-    let size = |id: i64| i128::from(sizes.get(&id).copied().unwrap_or(0));
-    for event in &trace.events {
-        match event.kind {
-            ALLOCATE if !owners.contains_key(&event.buffer_id) => {
-                owners.insert(event.buffer_id, event);
-                sharers.insert(event.buffer_id, 1);
-                changes.push((event, size(event.buffer_id)));
-            }
-            FREE => {
-                let Some(owner) = owners.remove(&event.buffer_id) else { continue };
-                let left = sharers.entry(owner.buffer_id).or_insert(1);
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    changes.push((owner, -size(owner.buffer_id)));
-                }
-            }
-            ALLOCATE => {}
-            _ => {
-                let Some(&owner) = owners.get(&event.share_with_canonical_id) else { continue };
-                if owners.insert(event.buffer_id, owner).is_none() {
-                    *sharers.entry(owner.buffer_id).or_insert(0) += 1;
-                }
-            }
-        }
-    }
-    changes.retain(|change| change.1 != 0);
-    changes
 }
 
 /// Holders of one kind and place as one, most bytes first.
@@ -394,160 +328,4 @@ fn bytes(size: i64) -> u64 {
 
 fn nameless(kind: &str, bytes: u64) -> Holder {
     Holder { bytes, unpadded: bytes, kind: kind.to_owned(), values: Vec::new(), source: Source::default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{allocation, array, at_line, buffer, computation, event, instruction, module};
-    use crate::{Argument, Stats};
-    use hlo::proto::HloInstructionProto;
-
-    const SHARE: i32 = 2;
-
-    /// `x` is exponentiated at line 1, `%negate` and `%tanh` follow at lines 2 and 3, `%add` is returned from line 4.
-    fn dump(events: Vec<HeapEvent>, heap: BufferAllocationProto) -> HloProto {
-        let f32 = |elements: i64| array("f32", &[elements]);
-        let instructions: Vec<HloInstructionProto> = vec![
-            instruction(1, "parameter", f32(250), &[]),
-            at_line(instruction(2, "exponential", f32(1000), &[1]), "m.a/aten.exp.default", 1),
-            at_line(instruction(3, "negate", f32(2000), &[2]), "m.b/aten.neg.default", 2),
-            at_line(instruction(4, "tanh", f32(250), &[3]), "m.c/aten.tanh.default", 3),
-            at_line(instruction(5, "add", f32(500), &[4]), "m/aten.add.Tensor", 4),
-        ];
-        let argument =
-            BufferAllocationProto { is_entry_computation_parameter: true, ..allocation(0, 1024, &[(10, 0, 1024)]) };
-        let output = BufferAllocationProto { maybe_live_out: true, ..allocation(1, 2048, &[(14, 0, 2048)]) };
-        let elsewhere = BufferAllocationProto { color: VMEM, ..allocation(3, 999, &[]) };
-        let assignment = BufferAssignmentProto {
-            logical_buffers: vec![
-                buffer(10, 1024, 1),
-                buffer(11, 4096, 2),
-                buffer(12, 8192, 3),
-                buffer(13, 1024, 4),
-                buffer(14, 2048, 5),
-                buffer(15, 4096, 77),
-            ],
-            buffer_allocations: vec![argument, output, heap, elsewhere],
-            heap_simulator_traces: vec![HeapSimulatorTrace {
-                events,
-                whole_module_simulation: true,
-                buffer_allocation_index: 2,
-            }],
-        };
-        HloProto { hlo_module: Some(module(vec![computation(1, instructions)])), buffer_assignment: Some(assignment) }
-    }
-
-    fn read(dump: &HloProto, stats: Option<Stats>) -> Memory {
-        let arguments = [Argument { name: "x".to_owned(), source: Source::default() }];
-        let memory =
-            crate::tests::analyse_memory(dump, &Input { arguments: &arguments, stats, ..crate::tests::input() });
-        let held: u64 = memory.holders.iter().map(|it| it.bytes).sum();
-        assert_eq!(held + memory.unattributed, memory.peak);
-        memory
-    }
-
-    fn heap() -> BufferAllocationProto {
-        allocation(2, 16384, &[(11, 0, 4096), (12, 4096, 8192), (13, 0, 1024)])
-    }
-
-    fn events() -> Vec<HeapEvent> {
-        vec![
-            event(ALLOCATE, 11, "exponential.2", 0),
-            event(ALLOCATE, 12, "negate.3", 0),
-            event(FREE, 11, "exponential.2", 0),
-            event(ALLOCATE, 13, "tanh.4", 0),
-            event(FREE, 12, "negate.3", 0),
-            event(FREE, 13, "tanh.4", 0),
-        ]
-    }
-
-    #[test]
-    fn the_peak_is_held_by_the_lines_whose_values_live_then() {
-        let memory = read(&dump(events(), heap()), None);
-        let held: Vec<_> = memory
-            .holders
-            .iter()
-            .map(|it| (it.kind.as_str(), it.source.line, it.bytes, it.unpadded, it.values.join(" ")))
-            .collect();
-        let expected = [
-            ("temporary", 2, 8192, 8000, "negate.3".to_owned()),
-            ("temporary", 1, 4096, 4000, "exponential.2".to_owned()),
-            ("output", 4, 2048, 2000, "add.5".to_owned()),
-            ("argument", 0, 1024, 1000, "x".to_owned()),
-        ];
-        assert_eq!(held, expected);
-        assert_eq!((memory.peak, memory.unattributed), (1024 + 2048 + 16384, 4096));
-        assert_eq!((memory.vmem_peak, memory.peak_step), (999, 2));
-        assert_eq!(memory.holders[0].source.module, "m.b");
-        assert_eq!(memory.holders[0].source.op, "aten.neg.default");
-        assert_eq!(compiler_peak(&dump(events(), heap())), 1024 + 2048 + 999 + 12288);
-    }
-
-    #[test]
-    fn the_timeline_follows_the_schedule() {
-        let memory = read(&dump(events(), heap()), None);
-        let moments: Vec<_> = memory.timeline.iter().map(|it| (it.step, it.instruction.as_str(), it.bytes)).collect();
-        let expected = [
-            (1, "exponential.2", 1024 + 4096),
-            (2, "negate.3", 1024 + 4096 + 8192),
-            (3, "tanh.4", 1024 + 8192 + 1024),
-            (4, "add.5", 1024 + 1024 + 2048),
-        ];
-        assert_eq!(moments, expected);
-    }
-
-    #[test]
-    fn shared_memory_goes_with_its_last_user() {
-        let shared = vec![
-            event(ALLOCATE, 11, "exponential.2", 0),
-            event(SHARE, 15, "negate.3", 11),
-            event(FREE, 11, "exponential.2", 0),
-            event(ALLOCATE, 12, "negate.3", 0),
-            event(FREE, 15, "negate.3", 0),
-            event(FREE, 12, "negate.3", 0),
-        ];
-        let heap = allocation(2, 16384, &[(11, 0, 4096), (12, 4096, 8192), (15, 0, 4096)]);
-        let memory = read(&dump(shared, heap), None);
-        assert_eq!(memory.unattributed, 16384 - 4096 - 8192);
-    }
-
-    #[test]
-    fn values_without_events_are_always_there_with_their_padding() {
-        let heap = allocation(2, 12288 + 512, &[(12, 0, 8192), (13, 8192, 512), (11, 12288, 512)]);
-        let only = vec![event(ALLOCATE, 12, "negate.3", 0), event(FREE, 12, "negate.3", 0)];
-        let memory = read(&dump(only, heap), Some(Stats { temporaries: 16384, ..Stats::default() }));
-        assert_eq!((memory.temporaries, memory.unattributed), (16384, 0));
-        let held = |line: u32| memory.holders.iter().find(|it| it.source.line == line).map(|it| it.bytes);
-        assert_eq!((held(3), held(1)), (Some(4096), Some(4096)), "each fills the 4096 bytes it was given");
-    }
-
-    #[test]
-    fn donated_arguments_count_once() {
-        let mut dump = dump(events(), heap());
-        let assignment = dump.buffer_assignment.as_mut().expect("an assignment");
-        assignment.buffer_allocations[0].maybe_live_out = true;
-        let memory = read(&dump, None);
-        assert_eq!((memory.arguments, memory.outputs, memory.aliased), (1024, 3072, 1024));
-        assert_eq!(memory.peak, 1024 + 2048 + 16384);
-    }
-
-    #[test]
-    fn nonsense_is_survived() {
-        let wild = vec![
-            event(FREE, 99, "nowhere", 0),
-            event(SHARE, 99, "nowhere", 98),
-            event(77, 11, "nowhere", -5),
-            event(ALLOCATE, 11, "nowhere", 0),
-            event(ALLOCATE, 11, "nowhere", 0),
-        ];
-        let mut dump = dump(wild, allocation(2, -7, &[(99, -1, i64::MAX), (11, i64::MAX, i64::MIN)]));
-        let assignment = dump.buffer_assignment.as_mut().expect("an assignment");
-        assignment.logical_buffers[1].size = i64::MAX;
-        assignment.logical_buffers[2].defined_at = None;
-        assignment.buffer_allocations[0].parameter_number = -1;
-        read(&dump, Some(Stats { outputs: 1, aliased: u64::MAX, arguments: u64::MAX, ..Stats::default() }));
-        dump.hlo_module = None;
-        crate::analyse(&dump, &crate::tests::input());
-    }
 }

@@ -23,6 +23,9 @@ pub struct Report {
     pub memory: Option<Memory>,
     /// What takes the time; likewise.
     pub cost: Option<Cost>,
+    /// Several slices at once, if that was asked and the program compiled for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<Slices>,
     /// The source around the lines that the rest names, where it was at hand: see [`Report::named_lines`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceText>,
@@ -135,7 +138,8 @@ pub struct Memory {
     pub aliased: u64,
     /// The heap of values that live only while the program runs.
     pub temporaries: u64,
-    /// Machine code and constants, which lie in HBM beside the peak.
+    /// Machine code and constants, which lie in HBM beside the peak; of a refused program constants alone, since its code
+    /// is not known.
     pub code: u64,
     /// Who holds the peak, most first.
     pub holders: Vec<Holder>,
@@ -268,4 +272,51 @@ pub struct Collective {
     pub count: f64,
     /// Bytes that one device sends.
     pub bytes: f64,
+}
+
+/// Several slices that train together, each with the whole program and a batch of its own, and that exchange their
+/// gradients over the data-center network: computed on paper from the report on one slice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slices {
+    /// How many.
+    pub count: u32,
+    /// Chips in all of them.
+    pub chips: u64,
+    /// Hosts of all of them.
+    pub hosts: u64,
+    /// The batch of one slice, if the inputs agree on one.
+    pub slice_batch: Option<u64>,
+    /// The batch of all slices.
+    pub batch: Option<u64>,
+    /// Gradients that one device holds.
+    pub gradient_bytes: u64,
+    /// What one device sends to other slices in a step.
+    pub device_bytes: f64,
+    /// What one host sends to other slices in a step.
+    pub host_bytes: f64,
+    /// Bytes per second that one host can send to other slices.
+    pub host_bandwidth: f64,
+    /// How long the exchange takes.
+    pub exchange_seconds: f64,
+    /// A step of one slice alone: the roofline's time.
+    pub slice_seconds: f64,
+    /// A step in which the exchange comes after all computing.
+    pub exposed: Pace,
+    /// A step in which the exchange is hidden behind computing, as far as that is long enough.
+    pub overlapped: Pace,
+    /// HBM that one device needs for the exchange beside what the program needs, at most.
+    pub extra_hbm_bytes: u64,
+    /// Whether that much is left.
+    pub fits: bool,
+    /// What all of this takes for granted, in sentences.
+    pub assumptions: Vec<String>,
+}
+
+/// How fast slices go together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// One step.
+    pub seconds: f64,
+    /// Of what as many slices would do that exchange nothing.
+    pub efficiency: f64,
 }

@@ -3,6 +3,7 @@
 //! What differs only in the numbers of a module's path (the layers of a stack) is one row here, with `*` for the numbers
 //! and how many rows it stands for.
 
+mod slices;
 mod units;
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,9 @@ pub fn text(report: &Report) -> String {
         regions(cost, &mut page);
         padding(cost, &mut page);
         collectives(cost, &mut page);
+    }
+    if let Some(plan) = &report.slices {
+        slices::slices(plan, &report.target.name, &mut page);
     }
     findings(&report.findings, &mut page);
     page.0
@@ -107,9 +111,8 @@ fn head(report: &Report, page: &mut Page) {
     }
     page.line("");
     let devices = match target.devices_used == target.num_devices {
-        true if target.num_devices == 1 => "1 device".to_owned(),
-        true => format!("{} devices", target.num_devices),
-        false => format!("{} of {} devices", target.devices_used, target.num_devices),
+        true => count_of(target.num_devices as u64, "device"),
+        false => format!("{} of {}", target.devices_used, count_of(target.num_devices as u64, "device")),
     };
     page.line(&format!("Target    {}, {devices}, compiled by libtpu {}", target.device_kind, target.compiler));
     page.line(&format!(
@@ -381,6 +384,11 @@ fn starred(path: &str) -> String {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
     let parts: Vec<&str> = path.split('.').map(|part| if is_number(part) { "*" } else { part }).collect();
     parts.join(".")
+}
+
+/// How many there are, in words: `1 chip`, `4 chips`.
+fn count_of(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// For how many a row stands, if for more than one.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
+use serde::{Deserialize, Serialize};
 
 use crate::client::Device;
 use crate::error::{Error, Result};
 
 /// How to compile a program. Encodes to the same bytes for the same options, so the bytes can be part of a key.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompileOptions {
     /// Copies of the program that run on different data.
     pub num_replicas: usize,
@@ -28,7 +29,7 @@ pub struct CompileOptions {
 }
 
 /// The value of an XLA flag.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FlagValue {
     /// Text, also for enumerations.
     String(String),

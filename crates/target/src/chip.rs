@@ -98,8 +98,21 @@ pub struct Chip {
     pub vector_alus: u32,
     /// Bytes that it can send to its neighbours in the slice, all links together.
     pub ici_bandwidth: f64,
+    /// What slices are connected by.
+    pub host: Host,
     /// Where these figures come from.
     pub sources: &'static [&'static str],
+}
+
+/// A machine that chips are in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Chips in one.
+    pub chips: u32,
+    /// Bytes per second that it can send over the data-center network.
+    pub bandwidth: f64,
+    /// Where both figures come from; `None` for a bandwidth that nobody has published and is assumed.
+    pub source: Option<&'static str>,
 }
 
 /// Places of a vector unit: 8 sublanes of 128 lanes, in every generation.
@@ -157,6 +170,8 @@ const CLOUD_V4: &str = "https://cloud.google.com/tpu/docs/v4";
 const CLOUD_V5E: &str = "https://docs.cloud.google.com/tpu/docs/v5e";
 const CLOUD_V5P: &str = "https://docs.cloud.google.com/tpu/docs/v5p-training";
 const CLOUD_V6E: &str = "https://docs.cloud.google.com/tpu/docs/v6e.md.txt";
+const CLOUD_V5P_NETWORK: &str = "https://docs.cloud.google.com/tpu/docs/v5p";
+const CLOUD_V6E_NETWORK: &str = "https://docs.cloud.google.com/tpu/docs/v6e";
 const CLOUD_TPU7X: &str = "https://docs.cloud.google.com/tpu/docs/tpu7x";
 /// Vector memory per core, and 8-bit rates.
 const JAX_TPU_INFO: &str = "https://github.com/jax-ml/jax/blob/main/jax/_src/pallas/mosaic/tpu_info.py";
@@ -168,6 +183,13 @@ const SCALING_BOOK: &str = "https://jax-ml.github.io/scaling-book/tpus";
 const SUPERCOMPUTER: &str = "https://doi.org/10.1145/3360307";
 /// Jouppi et al., TPU v4, 2023: clock.
 const V4_PAPER: &str = "https://arxiv.org/abs/2304.01433";
+
+/// Four chips, as Cloud's pages on v2, v3 and v4 have it. Their network is assumed: v5e's share for each chip, which is the
+/// least that is published of any generation.
+const UNPUBLISHED: Host = Host { chips: 4, bandwidth: 4.0 * 25.0 * GBIT, source: None };
+
+/// Bytes in a gigabit, the unit of networks.
+const GBIT: f64 = 1e9 / 8.0;
 
 static V2: Chip = Chip {
     mesh_dimensions: 2,
@@ -183,6 +205,7 @@ static V2: Chip = Chip {
     mxu_size: 128,
     vector_alus: 2,
     ici_bandwidth: 248e9,
+    host: UNPUBLISHED,
     sources: &[CLOUD_V2, JAX_TPU_INFO, SUPERCOMPUTER],
 };
 static V3: Chip = Chip {
@@ -199,6 +222,7 @@ static V3: Chip = Chip {
     mxu_size: 128,
     vector_alus: 2,
     ici_bandwidth: 328e9,
+    host: UNPUBLISHED,
     sources: &[CLOUD_V3, JAX_TPU_INFO, SUPERCOMPUTER],
 };
 static V4: Chip = Chip {
@@ -215,6 +239,7 @@ static V4: Chip = Chip {
     mxu_size: 128,
     vector_alus: 2,
     ici_bandwidth: 270e9,
+    host: UNPUBLISHED,
     sources: &[CLOUD_V4, JAX_TPU_INFO, SCALING_BOOK, V4_PAPER],
 };
 static V5E: Chip = Chip {
@@ -231,6 +256,7 @@ static V5E: Chip = Chip {
     mxu_size: 128,
     vector_alus: 4,
     ici_bandwidth: 200e9,
+    host: Host { chips: 8, bandwidth: 2.0 * 100.0 * GBIT, source: Some(CLOUD_V5E) },
     sources: &[CLOUD_V5E, JAX_TPU_INFO, SCALING_BOOK],
 };
 static V5P: Chip = Chip {
@@ -247,6 +273,7 @@ static V5P: Chip = Chip {
     mxu_size: 128,
     vector_alus: 4,
     ici_bandwidth: 600e9,
+    host: Host { chips: 4, bandwidth: 4.0 * 50.0 * GBIT, source: Some(CLOUD_V5P_NETWORK) },
     sources: &[CLOUD_V5P, JAX_TPU_INFO, SCALING_BOOK],
 };
 static V6E: Chip = Chip {
@@ -263,6 +290,7 @@ static V6E: Chip = Chip {
     mxu_size: 256,
     vector_alus: 4,
     ici_bandwidth: 400e9,
+    host: Host { chips: 8, bandwidth: 4.0 * 200.0 * GBIT, source: Some(CLOUD_V6E_NETWORK) },
     sources: &[CLOUD_V6E, JAX_TPU_INFO, SCALING_BOOK],
 };
 static TPU7X: Chip = Chip {
@@ -279,6 +307,7 @@ static TPU7X: Chip = Chip {
     mxu_size: 256,
     vector_alus: 4,
     ici_bandwidth: 600e9,
+    host: Host { chips: 4, bandwidth: 4.0 * 100.0 * GBIT, source: Some(CLOUD_TPU7X) },
     sources: &[CLOUD_TPU7X, PALLAS],
 };
 
@@ -294,6 +323,21 @@ mod tests {
             let units = chip.bf16_flops / unit / f64::from(chip.cores);
             assert!((units - units.round()).abs() < 0.02 && units > 0.5, "{generation}: {units} units in a core");
         }
+    }
+
+    #[test]
+    fn networks_give_each_chip_what_is_published() {
+        let gigabits = |generation: Generation| {
+            let host = &generation.chip().host;
+            host.bandwidth * 8e-9 / f64::from(host.chips)
+        };
+        let published =
+            [(Generation::V5e, 25.0), (Generation::V5p, 50.0), (Generation::V6e, 100.0), (Generation::Tpu7x, 100.0)];
+        for (generation, wanted) in published {
+            assert_eq!(gigabits(generation), wanted, "{generation}");
+        }
+        let assumed = Generation::ALL.into_iter().filter(|it| it.chip().host.source.is_none());
+        assert_eq!(assumed.collect::<Vec<_>>(), [Generation::V2, Generation::V3, Generation::V4]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod chip;
 
-pub use chip::{Chip, Generation};
+pub use chip::{Chip, Generation, Host};
 
 use std::fmt;
 use std::str::FromStr;

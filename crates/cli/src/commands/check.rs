@@ -5,11 +5,16 @@ use crate::args::{Check, CheckFormat};
 use crate::output::{Failure, Outcome, Printer, write};
 use report::Report;
 use std::path::Path;
+use target::Target;
 
 pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
     let source = ahead::Source::read(&args.source, &args.ahead)?;
+    if args.slices.is_some() && matches!(source, ahead::Source::Stablehlo { .. }) {
+        return Err(Failure::tool("a .mlir does not say which arguments are parameters: --slices is for traces"));
+    }
     let pool = ahead::pool(&args.ahead)?;
-    let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, |target| source.check(target, &pool))?;
+    let check = |target: &Target| source.check(target, args.slices, &pool);
+    let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, check)?;
     let text = match args.format {
         CheckFormat::Text => reports.iter().map(report::text).collect::<Vec<_>>().join("\n"),
         CheckFormat::Json => json(&reports)?,

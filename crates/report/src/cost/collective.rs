@@ -2,8 +2,12 @@
 
 use hlo::proto::{AxisRefProto, HloInstructionProto, MeshAxesReplicaGroupListProto};
 
+use super::traffic::Traffic;
 use crate::index::Index;
 use crate::shape;
+
+/// A value that is renamed more often than this is nobody's.
+const MOST_NAMES: usize = 16;
 
 /// The kind of collective that an instruction starts, without `-start`; `None` for all else.
 pub(crate) fn kind(instruction: &HloInstructionProto) -> Option<&str> {
@@ -20,9 +24,29 @@ pub(crate) fn kind(instruction: &HloInstructionProto) -> Option<&str> {
     kinds.contains(&opcode).then_some(opcode)
 }
 
+/// The kind of a collective within a fusion. libtpu's reduce-scatter for v5e is one: an all-reduce, of which each device takes
+/// nothing but its own part.
+pub(crate) fn kind_in_fusion<'a>(instruction: &'a HloInstructionProto, traffic: &Traffic<'_>) -> Option<&'a str> {
+    let kind = kind(instruction)?;
+    Some(if kind == "all-reduce" && is_scattered(instruction.id, traffic) { "reduce-scatter" } else { kind })
+}
+
+/// Whether a part is all that is used of a value, by whatever name.
+fn is_scattered(value: i64, traffic: &Traffic<'_>) -> bool {
+    let mut value = value;
+    for _ in 0..MOST_NAMES {
+        let [user] = traffic.users(value) else { return false };
+        match user.opcode.as_str() {
+            "dynamic-slice" => return user.operand_ids.first() == Some(&value),
+            "bitcast" | "reshape" | "copy" => value = user.id,
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Bytes that one device sends, by the algorithm that sends fewest: rings of the group's size.
-pub(crate) fn bytes(index: &Index<'_>, instruction: &HloInstructionProto, devices: u32) -> f64 {
-    let Some(kind) = kind(instruction) else { return 0.0 };
+pub(crate) fn bytes(index: &Index<'_>, kind: &str, instruction: &HloInstructionProto, devices: u32) -> f64 {
     let group = group_size(instruction).unwrap_or(f64::from(devices)).max(1.0);
     let share = (group - 1.0) / group;
     let operands: f64 = index.operands(instruction).filter_map(|it| it.shape.as_ref()).map(padded).sum();

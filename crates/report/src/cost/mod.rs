@@ -300,9 +300,10 @@ impl<'a> Walk<'a> {
         let wraps = matches!(instruction.opcode.as_str(), "fusion" | "async-start");
         let called = self.index.called(instruction).filter(|_| wraps).map(|called| &self.index.computations[called]);
         let inner = called.flat_map(|it| &it.instructions).copied();
-        let all = std::iter::once(instruction).chain(inner);
-        let sent = |it: &HloInstructionProto| collective::bytes(self.index, it, self.devices) * runs;
-        all.filter_map(|it| Some((collective::kind(it)?.to_owned(), sent(it)))).collect()
+        let inner = inner.filter_map(|it| Some((collective::kind_in_fusion(it, &self.traffic)?, it)));
+        let own = collective::kind(instruction).map(|kind| (kind, instruction));
+        let sent = |kind, it| collective::bytes(self.index, kind, it, self.devices) * runs;
+        own.into_iter().chain(inner).map(|(kind, it)| (kind.to_owned(), sent(kind, it))).collect()
     }
 
     fn finish(self, mut steps: Vec<Step>) -> Cost {

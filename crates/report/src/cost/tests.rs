@@ -216,6 +216,31 @@ fn collectives_send_what_rings_send() {
 }
 
 #[test]
+fn a_fusion_that_takes_a_part_of_a_sum_is_a_reduce_scatter() {
+    let (size, part) = (1024.0 * 1024.0 * 4.0, hbm(&[256, 1024]));
+    let sent = |root: HloInstructionProto| {
+        let fused = vec![
+            instruction(11, "parameter", hbm(&[1024, 1024]), &[]),
+            instruction(12, "all-reduce", hbm(&[1024, 1024]), &[11]),
+            instruction(13, "partition-id", array("u32", &[]), &[]),
+            instruction(14, "bitcast", hbm(&[1024, 1024]), &[12]),
+            root,
+        ];
+        let fusion =
+            HloInstructionProto { called_computation_ids: vec![10], ..instruction(2, "fusion", part.clone(), &[1]) };
+        let entry = vec![instruction(1, "parameter", hbm(&[1024, 1024]), &[]), fusion];
+        let cost = analysed(vec![computation(10, fused), computation(1, entry)], 4);
+        cost.collectives.into_iter().map(|it| (it.kind, it.bytes)).collect::<Vec<_>>()
+    };
+    let scattered = instruction(15, "dynamic-slice", part.clone(), &[14, 13]);
+    assert_eq!(sent(scattered), [("reduce-scatter".to_owned(), 0.75 * size)]);
+    let whole = instruction(15, "tanh", hbm(&[1024, 1024]), &[14]);
+    assert_eq!(sent(whole), [("all-reduce".to_owned(), 1.5 * size)]);
+    let from_there = instruction(15, "dynamic-slice", part.clone(), &[11, 14]);
+    assert_eq!(sent(from_there), [("all-reduce".to_owned(), 1.5 * size)]);
+}
+
+#[test]
 fn nonsense_is_survived() {
     let calls = |id: i64, opcode: &str, called: &[i64]| HloInstructionProto {
         called_computation_ids: called.to_vec(),

@@ -9,6 +9,7 @@ const drawn = {
   lines: drawLines(),
   padding: drawPadding(),
   collectives: drawCollectives(),
+  slices: drawSlices(),
   legend: true,
 };
 for (const [id, there] of Object.entries(drawn)) {

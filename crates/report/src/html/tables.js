@@ -1,4 +1,4 @@
-// Findings, source lines, padding and collectives.
+// Findings, source lines, padding, collectives and slices.
 
 const SEVERITIES = { error: ["✕", "Error"], warning: ["!", "Warning"], note: ["i", "Note"] };
 
@@ -73,5 +73,28 @@ function drawCollectives() {
     { title: "Count", number: true, cell: (row) => formatCount(row.count) },
     { title: "Sent by one device", number: true, cell: (row) => formatBytes(row.bytes) },
   ], cost.collectives));
+  return true;
+}
+
+function drawSlices() {
+  const plan = report.slices;
+  if (!plan) return false;
+  const chips = `${plural(plan.count, "slice")} of ${report.target.name} on paper: ${plural(plan.chips, "chip")}, ${plural(plan.hosts, "host")}`;
+  const batch = plan.batch === null ? "" : `, a batch of ${formatCount(plan.batch)}`;
+  const extra = plan.extra_hbm_bytes
+    ? ` Each device needs at most ${formatBytes(plan.extra_hbm_bytes)} more HBM, for which there is ${plan.fits ? "room" : "no room"}.` : "";
+  byId("slices").append(
+    h("p", {}, `${chips}${batch}. A device holds ${formatBytes(plan.gradient_bytes)} of gradients and sends ${formatBytes(plan.device_bytes)} a step, `,
+      `its host ${formatBytes(plan.host_bytes)} at ${formatBytes(plan.host_bandwidth)}/s, in ${formatSeconds(plan.exchange_seconds)}.${extra}`),
+    wrappingTable("A step on several slices", [
+      { title: "Exchange", cell: (row) => row.exchange },
+      { title: "Step", number: true, cell: (row) => formatSeconds(row.seconds) },
+      { title: "Efficiency", number: true, cell: (row) => formatShare(row.efficiency) },
+    ], [
+      { exchange: "after computing", ...plan.exposed },
+      { exchange: "behind computing, fully overlapped", ...plan.overlapped },
+    ]),
+    h("p", { class: "note" }, "Assuming:"),
+    h("ul", { class: "note" }, ...plan.assumptions.map((assumption) => h("li", {}, assumption))));
   return true;
 }
