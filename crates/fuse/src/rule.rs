@@ -202,8 +202,13 @@ impl Edit<'_> {
     pub fn concatenate(&mut self, operands: &[Id], dim: usize) -> Option<Id> {
         self.push(&Op::Concatenate { dim }, operands)
     }
-    /// Adds a contraction.
+    /// Adds a contraction whose batch dimensions come first. XLA's CPU plugin transposes others into that form itself,
+    /// and then fails to run those of bf16 ("Unsupported element type for DotThunk").
     pub fn dot_general(&mut self, lhs: Id, rhs: Id, d: DotGeneral) -> Option<Id> {
+        let leads = |batch: &[usize]| batch.iter().enumerate().all(|(i, &dim)| i == dim);
+        if !leads(&d.lhs_batch) || !leads(&d.rhs_batch) {
+            return None;
+        }
         self.push(&Op::DotGeneral(d), &[lhs, rhs])
     }
     /// Adds a reduction.
