@@ -1,0 +1,332 @@
+//! Random convolutions and nets of them, and the check that formulating keeps what they compute.
+
+use super::formulate;
+use crate::{Change, Changes, Class, Options};
+use ir::op::{Convolution, Window};
+use ir::{
+    Binary, Builder, DType, Dims, Graph, InputKind, Literal, Loc, Number, OutputKind, Precision, Reducer, Shape,
+    TensorType, Unary, ValueId, eval, verify,
+};
+
+/// Steele, Lea and Flood's SplitMix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.bits() % n as u64) as usize
+    }
+    /// `low..=high`.
+    pub(super) fn within(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+    pub(super) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+    fn permutation(&mut self, n: usize) -> Dims {
+        let mut dims: Dims = (0..n).collect();
+        (1..n).rev().for_each(|i| dims.swap(i, self.below(i + 1)));
+        dims
+    }
+    fn number(&mut self, special: bool) -> Number {
+        match self.below(16) {
+            0 if special => Number::Float(f64::NAN),
+            1 if special => Number::Float(f64::INFINITY),
+            2 if special => Number::Float(f64::NEG_INFINITY),
+            3 => Number::Float(-0.0),
+            _ => Number::Float(self.below(1 << 16) as f64 / 16384.0 - 2.0),
+        }
+    }
+    /// Values for the inputs of `graph`, NaN and infinities among them if `special`.
+    pub(super) fn inputs(&mut self, graph: &Graph, special: bool) -> Vec<Literal> {
+        let types: Vec<TensorType> = graph.input_types().map(|t| t.tensor().unwrap().clone()).collect();
+        let literal = |t: &TensorType| {
+            let bytes: Vec<u8> = (0..t.numel()).flat_map(|_| self.number(special).to_bytes(t.dtype)).collect();
+            Literal::dense(t.clone(), bytes).unwrap()
+        };
+        types.iter().map(literal).collect()
+    }
+}
+
+/// `graph` formulated, with rewrites of `most` at most; it verifies, and takes and gives what it did.
+pub(super) fn formulated(graph: &Graph, most: Class, limit: Option<usize>) -> (Graph, Vec<Change>) {
+    let mut changes = Changes::new(Options { most, limit, ..Options::default() });
+    let after = formulate(graph, &mut changes).unwrap();
+    verify(&after).unwrap_or_else(|e| panic!("{e:?}\n{}\n{}", ir::text::print(graph), ir::text::print(&after)));
+    let faces = |g: &Graph| {
+        let inputs: Vec<_> = g.inputs.iter().map(|i| (i.name.clone(), i.kind.clone(), g.ty(i.value).clone())).collect();
+        let outputs: Vec<_> =
+            g.outputs.iter().map(|o| (o.name.clone(), o.kind.clone(), g.ty(o.value).clone())).collect();
+        (g.name.clone(), inputs, outputs)
+    };
+    assert_eq!(faces(&after), faces(graph));
+    (after, changes.into_vec())
+}
+
+/// Asserts that both graphs compute the same bits.
+#[track_caller]
+pub(super) fn assert_same_bits(before: &Graph, after: &Graph, inputs: &[Literal]) {
+    let bits = |g: &Graph| -> Vec<Vec<u8>> { eval(g, inputs).unwrap().iter().map(Literal::dense_bytes).collect() };
+    assert!(bits(before) == bits(after), "{}\n{}", ir::text::print(before), ir::text::print(after));
+}
+
+/// Asserts that both graphs compute the same but for rounding: to 1e-5 of the largest value, or 1e-12 for `f64`.
+#[track_caller]
+pub(super) fn assert_close(before: &Graph, after: &Graph, inputs: &[Literal]) {
+    for (a, b) in eval(before, inputs).unwrap().iter().zip(&eval(after, inputs).unwrap()) {
+        assert_eq!(a.ty, b.ty);
+        let (x, y) = (floats(a), floats(b));
+        let largest = x.iter().fold(1.0, |m: f64, v| m.max(v.abs()));
+        let within = match a.ty.dtype {
+            DType::F64 => 1e-12,
+            DType::F32 => 1e-5,
+            _ => 1e-2,
+        };
+        let near = x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= within * largest);
+        assert!(near, "{x:?}\n{y:?}\n{}\n{}", ir::text::print(before), ir::text::print(after));
+    }
+}
+
+fn floats(l: &Literal) -> Vec<f64> {
+    let b = Builder::new("widen");
+    let v = b.constant(l.clone()).unwrap();
+    b.output("y", OutputKind::User, b.convert(v, DType::F64).unwrap());
+    let wide = eval(&b.finish(), &[]).unwrap();
+    let bytes = wide[0].dense_bytes();
+    bytes.as_chunks::<8>().0.iter().map(|c| f64::from_le_bytes(*c)).collect()
+}
+
+pub(super) fn at(b: &Builder, line: u32) {
+    b.set_loc(&Loc { file: "net.py".into(), line, ..Loc::default() });
+}
+
+/// What a random convolution is to be.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Groups {
+    None,
+    Features(usize),
+    Depthwise,
+    Batch(usize),
+    /// One group, and one window that is as large as the input.
+    OneWindow,
+}
+
+/// A graph of one convolution with random numbers, windows and types.
+pub(super) fn convolution(r: &mut Random, groups: Groups) -> Graph {
+    loop {
+        if let Some(graph) = try_convolution(r, groups) {
+            return graph;
+        }
+    }
+}
+
+fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
+    let n = r.within(1, 3);
+    let (batch, per_group, outs) = (r.within(1, 3), r.within(1, 3), r.within(1, 3));
+    let (feature_groups, batch_groups, batch, features) = match groups {
+        Groups::None | Groups::OneWindow => (1, 1, batch, per_group),
+        Groups::Features(g) => (g, 1, batch, g * (per_group + 1)),
+        Groups::Depthwise => {
+            let g = r.within(2, 4);
+            (g, 1, batch, g)
+        }
+        Groups::Batch(g) => (1, g, g * batch, per_group),
+    };
+    let outs = outs * feature_groups * batch_groups;
+    let (numbers, kernel_numbers, output) = (r.permutation(n + 2), r.permutation(n + 2), r.permutation(n + 2));
+    let some = |r: &mut Random, low, high| -> Dims { (0..n).map(|_| r.within(low, high)).collect() };
+    let (extents, window) = (some(r, 1, 5), some(r, 1, 3));
+    let c = Convolution {
+        strides: some(r, 1, 3),
+        padding: (0..n).map(|_| (r.below(4) as i64 - 1, r.below(4) as i64 - 1)).collect(),
+        lhs_dilation: some(r, 1, 2),
+        rhs_dilation: some(r, 1, 2),
+        input_batch: numbers[0],
+        input_feature: numbers[1],
+        input_spatial: numbers[2..].into(),
+        kernel_input_feature: kernel_numbers[0],
+        kernel_output_feature: kernel_numbers[1],
+        kernel_spatial: kernel_numbers[2..].into(),
+        output_batch: output[0],
+        output_feature: output[1],
+        output_spatial: output[2..].into(),
+        feature_group_count: feature_groups,
+        batch_group_count: batch_groups,
+        precision: Precision::Default,
+        out: DType::F32,
+    };
+    let dtype = r.one_of(&[DType::F32, DType::F64, DType::BF16, DType::F16]);
+    let (c, window) = match groups {
+        Groups::OneWindow => over_all(r, c, &extents),
+        _ => (c, window),
+    };
+    let c = Convolution { out: r.one_of(&[dtype.accumulator(), dtype]), ..c };
+    let place = |numbers: &Dims, first: usize, second: usize, space: &Dims| -> Shape {
+        let mut shape: Shape = numbers.iter().map(|_| 0).collect();
+        (shape[numbers[0]], shape[numbers[1]]) = (first, second);
+        numbers[2..].iter().zip(space).for_each(|(&d, &e)| shape[d] = e);
+        shape
+    };
+    let b = Builder::new("convolution");
+    at(&b, 7);
+    let input = TensorType { dtype, shape: place(&numbers, batch, features, &extents) };
+    let kernel = TensorType { dtype, shape: place(&kernel_numbers, features / feature_groups, outs, &window) };
+    let x = b.input("x", InputKind::User, input);
+    let k = b.input("k", InputKind::Parameter, kernel);
+    let y = b.convolution(x, k, c).ok()?;
+    b.output("y", OutputKind::User, y);
+    Some(b.finish())
+}
+
+/// `c` with one window over all of `extents`, and the window's extents.
+fn over_all(r: &mut Random, c: Convolution, extents: &Dims) -> (Convolution, Dims) {
+    let window: Dims = extents.iter().zip(&c.rhs_dilation).map(|(&e, &d)| (e - 1) / d + 1).collect();
+    let ends = (0..extents.len()).map(|i| (window[i] - 1) * c.rhs_dilation[i] + 1);
+    let padding = ends.enumerate().map(|(i, end)| (0, end as i64 - extents[i] as i64 + r.below(c.strides[i]) as i64));
+    (Convolution { padding: padding.collect(), lhs_dilation: extents.iter().map(|_| 1).collect(), ..c.clone() }, window)
+}
+
+/// 2-d, batch first, features second, `same` padding where the window is odd.
+pub(super) fn plain(b: &Builder, x: ValueId, outs: usize, window: usize, stride: usize, groups: usize) -> ValueId {
+    let t = b.ty(x).unwrap();
+    let kernel = TensorType::new(t.dtype, [outs, t.shape[1] / groups, window, window]);
+    let k = b.input(format!("w{}", b.input_count()), InputKind::Parameter, kernel);
+    b.convolution(x, k, numbers(window, stride, groups, t.dtype)).unwrap()
+}
+
+pub(super) fn numbers(window: usize, stride: usize, groups: usize, dtype: DType) -> Convolution {
+    let two = |n: usize| -> Dims { [n, n].into_iter().collect() };
+    let (side, space): (i64, Dims) = (window as i64 / 2, [2, 3].into_iter().collect());
+    Convolution {
+        strides: two(stride),
+        padding: [(side, side), (side, side)].into_iter().collect(),
+        lhs_dilation: two(1),
+        rhs_dilation: two(1),
+        input_batch: 0,
+        input_feature: 1,
+        input_spatial: space.clone(),
+        kernel_input_feature: 1,
+        kernel_output_feature: 0,
+        kernel_spatial: space.clone(),
+        output_batch: 0,
+        output_feature: 1,
+        output_spatial: space,
+        feature_group_count: groups,
+        batch_group_count: 1,
+        precision: Precision::Default,
+        out: dtype,
+    }
+}
+
+/// A random net of convolutions and what stands between them.
+pub(super) fn net(r: &mut Random) -> Graph {
+    let b = Builder::new("net");
+    let dtype = r.one_of(&[DType::F32, DType::F64]);
+    at(&b, 1);
+    let x = b.input("x", InputKind::User, TensorType::new(dtype, [2, 3, r.within(3, 5), 4]));
+    let mut values = vec![plain(&b, x, 4, 3, 1, 1), x];
+    for line in 2..r.within(4, 14) as u32 {
+        at(&b, line);
+        let x = values[r.below(values.len())];
+        let more = step(r, &b, x, &values);
+        values.push(more);
+    }
+    let last = plain(&b, values[0], 2, 1, 1, 1);
+    for (i, &v) in values.iter().enumerate().filter(|_| r.below(3) == 0) {
+        b.output(format!("y{i}"), OutputKind::User, v);
+    }
+    b.output("last", OutputKind::User, last);
+    b.output("end", OutputKind::User, values[values.len() - 1]);
+    b.finish()
+}
+
+fn step(r: &mut Random, b: &Builder, x: ValueId, values: &[ValueId]) -> ValueId {
+    let t = b.ty(x).unwrap();
+    let like = |r: &mut Random| {
+        let alike: Vec<ValueId> = values.iter().copied().filter(|&v| b.ty(v).unwrap() == t).collect();
+        alike[r.below(alike.len())]
+    };
+    let done = match r.below(17) {
+        0 => Ok(plain(b, x, r.within(1, 4), r.one_of(&[1, 3]), r.within(1, 2), 1)),
+        1 => b.unary(Unary::Tanh, x),
+        2 => b.add(x, like(r)),
+        3 => b.full(Number::Float(0.5), t.dtype, &t.shape).and_then(|half| b.maximum(x, half)),
+        4 => b
+            .reduce(x, Reducer::Add, &[0, 2, 3])
+            .and_then(|sums| b.broadcast_in_dim(sums, &t.shape, &[1]))
+            .and_then(|s| b.multiply(x, s)),
+        5 => b
+            .reduce(x, r.one_of(&[Reducer::Add, Reducer::Maximum]), &[1])
+            .and_then(|m| b.broadcast_in_dim(m, &t.shape, &[0, 2, 3])),
+        6 => b.reduce(x, Reducer::Add, &[1, 2, 3]).and_then(|m| b.broadcast_in_dim(m, &t.shape, &[0])),
+        7 => b.transpose(x, &r.permutation(4)),
+        8 => b.concatenate(&[x, like(r)], r.below(4)),
+        9 => b.reverse(x, &[r.below(2), r.within(2, 3)]),
+        10 => pad(r, b, x),
+        11 => b.slice_dim(x, r.below(4), 0, 1, 1),
+        12 => reduce_window(r, b, x),
+        13 => b.compare(ir::Comparison::Lt, x, like(r)).and_then(|p| b.select(p, x, like(r))),
+        14 => b
+            .iota(DType::I64, &t.shape, r.below(4))
+            .and_then(|i| b.convert(i, t.dtype))
+            .and_then(|i| b.binary(Binary::Subtract, x, i)),
+        15 => contraction(r, b, x),
+        _ => b
+            .reshape(x, &[t.shape[0] * t.shape[1], t.shape[2], t.shape[3]])
+            .and_then(|f| b.unary(Unary::Abs, f))
+            .and_then(|f| b.reshape(f, &t.shape)),
+    };
+    done.unwrap()
+}
+
+fn pad(r: &mut Random, b: &Builder, x: ValueId) -> ir::Result<ValueId> {
+    let value = b.scalar(Number::Float(0.25), b.dtype(x))?;
+    let some = |r: &mut Random| -> Vec<i64> { (0..4).map(|_| r.below(2) as i64).collect() };
+    let interior: Vec<usize> = (0..4).map(|_| r.below(2)).collect();
+    b.pad(x, value, &some(r), &some(r), &interior)
+}
+
+fn reduce_window(r: &mut Random, b: &Builder, x: ValueId) -> ir::Result<ValueId> {
+    let mut window = Window::trivial(4);
+    let d = r.below(4);
+    (window.size[d], window.size[3], window.strides[2]) = (2, 2, 2);
+    (window.padding[d], window.padding[3]) = ((1, 0), (0, 1));
+    match r.below(3) {
+        0 => b.reduce_window(x, Reducer::Add, window),
+        1 => b.reduce_window(x, Reducer::Maximum, window),
+        _ => {
+            let places = b.iota(DType::I64, &b.shape(x), 3)?;
+            let op = ir::Op::ReduceWindow { reducer: Reducer::ArgMax, window: window.clone() };
+            let both = b.push(op, &[x, places], vec![])?;
+            let (most, place) = (b.element(both, 0)?, b.convert(b.element(both, 1)?, b.dtype(x))?);
+            window.padding.iter_mut().for_each(|p| *p = (0, 0));
+            (window.size[d], window.size[3], window.strides[2]) = (1, 1, 1);
+            let scattered = b.push(ir::Op::SelectAndScatter { window }, &[most, place], vec![])?;
+            b.add(scattered, most)
+        }
+    }
+}
+
+fn contraction(r: &mut Random, b: &Builder, x: ValueId) -> ir::Result<ValueId> {
+    let shape = b.shape(x);
+    let batch = r.below(4);
+    let contract: Dims = (0..4).filter(|&d| d != batch).skip(r.below(2)).step_by(2).collect();
+    let y = b.transpose(x, &[3, 2, 1, 0])?;
+    let numbers = ir::op::DotGeneral {
+        lhs_batch: [batch].into_iter().collect(),
+        rhs_batch: [3 - batch].into_iter().collect(),
+        lhs_contract: contract.clone(),
+        rhs_contract: contract.iter().map(|&d| 3 - d).collect(),
+        precision: Precision::Default,
+        out: b.dtype(x),
+    };
+    let product = b.dot_general(x, y, numbers)?;
+    let rest: Dims = (1..b.rank(product)).collect();
+    let sums = b.reduce(product, Reducer::Maximum, &rest)?;
+    b.broadcast_in_dim(sums, &shape, &[batch])
+}

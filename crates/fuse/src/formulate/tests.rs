@@ -1,0 +1,167 @@
+use super::testing::*;
+use super::*;
+use crate::Options;
+use ir::{Builder, DType, InputKind, OutputKind, TensorType, Unary, ValueId};
+use std::time::{Duration, Instant};
+
+const ROUNDS: u64 = 300;
+
+fn rules(changes: &[crate::Change]) -> Vec<&'static str> {
+    changes.iter().map(|c| c.rule).collect()
+}
+
+#[test]
+fn random_convolutions_keep_their_bits() {
+    let (mut groups, mut products) = (0, 0);
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let kind =
+            r.one_of(&[Groups::None, Groups::Features(2), Groups::Features(3), Groups::Batch(2), Groups::OneWindow]);
+        let graph = convolution(&mut r, kind);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        groups += usize::from(rules(&changes).contains(&"groups-apart"));
+        products += usize::from(rules(&changes).contains(&"single-window-as-product"));
+        assert_same_bits(&graph, &after, &r.inputs(&graph, true));
+    }
+    assert!(groups > 100 && products > 30, "{groups} {products}");
+}
+
+#[test]
+fn random_depthwise_convolutions_stay_within_rounding() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = convolution(&mut r, Groups::Depthwise);
+        let (after, changes) = formulated(&graph, Class::Reassociating, None);
+        made += usize::from(rules(&changes) == ["depthwise-as-products"]);
+        assert_close(&graph, &after, &r.inputs(&graph, false));
+    }
+    assert!(made > 100, "{made}");
+}
+
+#[test]
+fn random_nets_keep_their_bits() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = net(&mut r);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        made += usize::from(!changes.is_empty());
+        assert_same_bits(&graph, &after, &r.inputs(&graph, seed.is_multiple_of(2)));
+    }
+    assert!(made > 100, "{made}");
+}
+
+#[test]
+fn same_net_same_program() {
+    let graph = net(&mut Random(3));
+    let print = || ir::text::print(&formulated(&graph, Class::Reassociating, None).0);
+    assert_eq!(print(), print());
+}
+
+/// `conv, tanh, conv, tanh, ...` on four features, every `depthwise`-th depthwise; a line each.
+fn chain(length: u32, depthwise: u32) -> Graph {
+    let b = Builder::new("chain");
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [1, 4, 3, 3]));
+    let grown = (1..=length).try_fold(x, |x, line| {
+        at(&b, line);
+        let groups = if line.is_multiple_of(depthwise) { 4 } else { 1 };
+        b.unary(Unary::Tanh, plain(&b, x, 4, 3, 1, groups))
+    });
+    b.output("y", OutputKind::User, grown.unwrap());
+    b.finish()
+}
+
+fn transposes(graph: &Graph) -> usize {
+    graph.nodes().iter().filter(|n| matches!(n.op, Op::Transpose { .. })).count()
+}
+
+#[test]
+fn a_chain_is_transposed_at_its_borders_only() {
+    let graph = chain(5, 99);
+    let (after, changes) = formulated(&graph, Class::Exact, None);
+    assert_eq!(rules(&changes), ["features-last"; 5]);
+    assert_eq!(transposes(&after), 2);
+}
+
+#[test]
+fn one_convolution_alone_stays() {
+    let graph = chain(1, 99);
+    let (after, changes) = formulated(&graph, Class::Reassociating, None);
+    assert_eq!(changes, []);
+    assert_eq!(ir::text::print(&after), ir::text::print(&graph));
+}
+
+#[test]
+fn the_limit_and_the_class_are_kept() {
+    let graph = chain(6, 3);
+    let all = formulated(&graph, Class::Reassociating, None).1;
+    assert_eq!(all.len(), 6);
+    for limit in 0..=6 {
+        let (after, changes) = formulated(&graph, Class::Reassociating, Some(limit));
+        assert_eq!(changes, all[..limit]);
+        assert_close(&graph, &after, &Random(1).inputs(&graph, false));
+    }
+    let exact = formulated(&graph, Class::Exact, None).1;
+    assert!(exact.iter().all(|c| c.class == Class::Exact) && exact.len() == 6, "{exact:?}");
+}
+
+#[test]
+fn a_tpu_lays_out_itself() {
+    let graph = chain(5, 2);
+    let mut changes = Changes::new(Options { platform: Platform::Tpu, ..Options::default() });
+    let after = formulate(&graph, &mut changes).unwrap();
+    assert_eq!(ir::text::print(&after), ir::text::print(&graph));
+    assert_eq!(changes.into_vec(), []);
+}
+
+#[test]
+fn nodes_keep_their_lines() {
+    let graph = chain(6, 3);
+    let (after, changes) = formulated(&graph, Class::Reassociating, None);
+    let line = |v: LocId| after.locs.get(v).line;
+    let computing = after.nodes().iter().filter(|n| matches!(n.op, Op::Convolution(_) | Op::Unary(_) | Op::Binary(_)));
+    let mut lines: Vec<u32> = computing.map(|n| line(n.loc)).collect();
+    lines.dedup();
+    assert_eq!(lines, [1, 2, 3, 4, 5, 6]);
+    let mut changed: Vec<u32> = changes.iter().flat_map(|c| &c.locs).map(|&l| line(l)).collect();
+    changed.sort_unstable();
+    assert_eq!(changed, [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn bodies_are_formulated_and_blamed_on_the_node_that_holds_them() {
+    let b = Builder::new("outer");
+    let pred = b.input("p", InputKind::User, TensorType::new(DType::Bool, []));
+    let body = chain(3, 99);
+    let operands: Vec<ValueId> =
+        body.input_types().map(|t| b.input("x", InputKind::User, t.tensor().unwrap().clone())).collect();
+    at(&b, 40);
+    let results = b.if_then_else(pred, &operands, body, chain(3, 99)).unwrap();
+    b.output("y", OutputKind::User, results[0]);
+    let graph = b.finish();
+    let (after, changes) = formulated(&graph, Class::Reassociating, None);
+    assert_eq!(changes.len(), 6);
+    assert!(changes.iter().flat_map(|c| &c.locs).all(|&l| after.locs.get(l).line == 40));
+    let mut inputs = Random(5).inputs(&graph, false);
+    for taken in [0, 1] {
+        inputs[0].bytes = vec![taken].into();
+        assert_close(&graph, &after, &inputs);
+    }
+}
+
+#[test]
+fn time_is_linear() {
+    let time = |length: u32| {
+        let graph = chain(length, 4);
+        let once = || {
+            let start = Instant::now();
+            formulated(&graph, Class::Reassociating, None);
+            start.elapsed()
+        };
+        (0..3).map(|_| once()).min().unwrap_or(Duration::MAX)
+    };
+    let (short, long) = (time(200), time(2000));
+    // Ten times the work; quadratic time would be a hundred times.
+    assert!(long < short * 40, "{short:?} {long:?}");
+}
