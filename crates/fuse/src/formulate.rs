@@ -45,6 +45,8 @@ struct Site<'a> {
 struct Rule {
     name: &'static str,
     class: Class,
+    /// Why it is worth it, in one line.
+    why: &'static str,
     /// The value that takes the convolution's place; `None` where it stays.
     rewrite: fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>,
 }
@@ -52,6 +54,12 @@ struct Rule {
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
 const AFTER_LAYOUT: &[Rule] = &[grouped::RULE];
+
+/// Name, class and reason of all that is done here, in order.
+pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
+    let of = |r: &Rule| (r.name, r.class, r.why);
+    BEFORE_LAYOUT.iter().map(of).chain([layout::TOLD]).chain(AFTER_LAYOUT.iter().map(of))
+}
 
 struct Formulating<'a> {
     changes: &'a mut Changes,

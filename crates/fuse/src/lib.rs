@@ -33,7 +33,8 @@ pub fn cost(graph: &Graph, platform: Platform) -> u64 {
 
 /// Why a rule is worth it; empty if there is no such rule.
 pub fn why(rule: &str) -> &'static str {
-    rules::all().find(|r| r.name == rule).map_or("", |r| r.why)
+    let mut all = rules::all().map(|r| (r.name, r.why)).chain(formulate::told().map(|(name, _, why)| (name, why)));
+    all.find(|(name, _)| *name == rule).map_or("", |(_, why)| why)
 }
 
 /// `graph` as the rules make it cheapest, and the changes in it. Its inputs, outputs and their kinds stay.
@@ -44,6 +45,8 @@ pub fn optimize(graph: &Graph, options: Options) -> Result<(Graph, Vec<Change>)>
     let mut changes = Changes::new(options);
     let rules: Vec<rule::Ready> = rules::all().map(rule::Ready::new).collect();
     let made = windows::optimize(graph, &rules, &mut changes)?;
+    // After the rules: they know convolutions, not what is made of them.
+    let made = formulate::formulate(&made, &mut changes)?;
     debug_assert!(ir::verify(&made).is_ok(), "{:?}", ir::verify(&made));
     Ok((made, changes.into_vec()))
 }

@@ -25,7 +25,12 @@ use ir::{Binary, DType, Dims, Op, Result, Shape, ValueId};
 /// Taps of the largest kernel that is spelled out: the program grows with them.
 const MOST_TAPS: usize = 128;
 
-pub(super) const RULE: Rule = Rule { name: "depthwise-as-products", class: Class::Reassociating, rewrite };
+pub(super) const RULE: Rule = Rule {
+    name: "depthwise-as-products",
+    class: Class::Reassociating,
+    why: "XLA's CPU computes depthwise convolutions element by element, and products in vectors",
+    rewrite,
+};
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;

@@ -23,7 +23,12 @@ const MOST_FEATURE_GROUPS: usize = 32;
 /// As above for batch groups, which gain more.
 const MOST_BATCH_GROUPS: usize = 256;
 
-pub(super) const RULE: Rule = Rule { name: "groups-apart", class: Class::Exact, rewrite };
+pub(super) const RULE: Rule = Rule {
+    name: "groups-apart",
+    class: Class::Exact,
+    why: "XLA's CPU computes grouped convolutions element by element, and others as matrix products",
+    rewrite,
+};
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;

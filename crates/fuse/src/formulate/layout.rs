@@ -27,6 +27,10 @@ use crate::{Changes, Class};
 use ir::op::Convolution;
 use ir::{Dims, Graph, LocId, Node, Op, Result, TensorType};
 
+/// Name, class and reason.
+pub(super) const TOLD: (&str, Class, &str) =
+    ("features-last", Class::Exact, "XLA's CPU transposes the operands and results of other convolutions, each time");
+
 /// `graph`, laid out as the [module](self) says.
 pub(super) fn layout(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
     let mut chosen: Vec<bool> = graph.nodes().iter().map(|n| asks(n).is_some()).collect();
@@ -42,7 +46,7 @@ pub(super) fn layout(graph: &Graph, changes: &mut Changes, within: Option<LocId>
         *chosen = changes.allows(Class::Exact);
         cut |= !*chosen;
         if *chosen {
-            changes.push("features-last", Class::Exact, [within.unwrap_or(node.loc)]);
+            changes.push(TOLD.0, TOLD.1, [within.unwrap_or(node.loc)]);
         }
     }
     if cut { laid_out(graph, &chosen) } else { Ok(whole) }

@@ -10,7 +10,12 @@ use ir::op::{Convolution, DotGeneral};
 use ir::{Dims, Op, Result, ValueId};
 
 /// Sums run over space, then features, as those of a convolution do.
-pub(super) const RULE: Rule = Rule { name: "single-window-as-product", class: Class::Exact, rewrite };
+pub(super) const RULE: Rule = Rule {
+    name: "single-window-as-product",
+    class: Class::Exact,
+    why: "a matrix product takes its operands as they lie",
+    rewrite,
+};
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;

@@ -1,6 +1,7 @@
 //! docs/rewrite-rules.md, made of the tables.
 
 use super::THEMES;
+use crate::formulate;
 use std::fmt::Write;
 
 const LAW: &str = "\
@@ -33,6 +34,11 @@ pub fn page() -> String {
             let (name, class, right) = (r.name, r.class.name(), r.right.text());
             let _ = writeln!(out, "| {name} | {class} | `{}` | `{right}` | {} |", r.left, r.why);
         }
+    }
+    let head = "| rule | class | because |\n|---|---|---|";
+    let _ = writeln!(out, "\n## Formulations and layouts, for the CPU plugin only\n\n{head}");
+    for (name, class, why) in formulate::told() {
+        let _ = writeln!(out, "| {name} | {} | {why} |", class.name());
     }
     out
 }
