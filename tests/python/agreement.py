@@ -8,7 +8,8 @@ in f32 and bf16 only by its distance from the eager f64 run, which may be at mos
 In bf16 that noise reaches gradients that are not zero: where a gradient is smaller than its own error, its sign is
 chance, and one wrong sign moves one element by `2 * lr`, a hundred times what rounding does. Over one run, one such
 element decides about a small tensor, for eager as for us. So bf16 distances are taken over several starts together,
-and over the share `KEPT` of a tensor's elements that errs least, in eager's run as in ours.
+and without the share `1 - KEPT` of a tensor's elements that errs most, in eager's run as in ours. How many signs come out
+wrong is chance too: where `n` are expected, two standard deviations more, `2 * sqrt(n)`, are left out.
 """
 
 from __future__ import annotations
@@ -215,12 +216,14 @@ def _tensor(trajectory: Trajectory, name: str) -> Tensor:
 
 
 def _distance(runs: Runs, truth: Runs, name: str, kept: float) -> float:
-    """Root mean square over the share `kept` of all elements that errs least. NaN if any is."""
+    """Root mean square over the elements that err least, the share `kept` but for chance. NaN if any is."""
     errors = [_tensor(run, name).double() - _tensor(true, name).double() for run, true in zip(runs, truth, strict=True)]
     squares = torch.stack(errors).square().flatten().sort().values
     if squares.isnan().any():
         return math.nan
-    return float(squares[: math.ceil(kept * len(squares))].mean().sqrt()) if len(squares) else 0.0
+    expected = (1 - kept) * len(squares)
+    count = math.ceil(len(squares) - expected - 2 * math.sqrt(expected))
+    return float(squares[: max(count, 1)].mean().sqrt()) if len(squares) else 0.0
 
 
 # --- dropout ---------------------------------------------------------------------------------------------------------
