@@ -8,8 +8,8 @@ in f32 and bf16 only by its distance from the eager f64 run, which may be at mos
 In bf16 that noise reaches gradients that are not zero: where a gradient is smaller than its own error, its sign is
 chance, and one wrong sign moves one element by `2 * lr`, a hundred times what rounding does. Over one run, one such
 element decides about a small tensor, for eager as for us. So bf16 distances are taken over several starts together,
-and without the share `1 - KEPT` of a tensor's elements that errs most, in eager's run as in ours. How many signs come out
-wrong is chance too: where `n` are expected, two standard deviations more, `2 * sqrt(n)`, are left out.
+and without the share `1 - KEPT` of a tensor's elements that errs most, in eager's run as in ours. How many signs are
+wrong is chance too: where `n` are to be expected, two standard deviations more, `2 * sqrt(n)`, are left out.
 """
 
 from __future__ import annotations
