@@ -3,8 +3,8 @@
     python benches/aot.py [--models a,b] [--targets v5e:1x1,...] [--log FILE] [--page FILE]
 
 For each model its inference and a whole training step (forward, backward, AdamW), in bf16 and f32, in its published
-configuration; nothing is allocated but the model and its inputs. Each result is a line of the log; a run that was
-stopped goes on where it was. --page writes the table.
+configuration; nothing is allocated but the model and its inputs. Each result is a line of the log, which is kept beside
+the page: all of it takes hours, so a run goes on where the last one was, on whatever machine. --again starts anew.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(zoo.ZOO))
     parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--log", type=Path, default=Path("target/aot.jsonl"))
+    parser.add_argument("--log", type=Path, default=Path("docs/tpu-targets.jsonl"))
+    parser.add_argument("--again", action="store_true", help="forget what was measured before")
     parser.add_argument("--page", type=Path)
     args = parser.parse_args()
-    args.log.parent.mkdir(exist_ok=True)
+    if args.again:
+        args.log.unlink(missing_ok=True)
     done = read(args.log)
     for model in args.models.split(","):
         for kind in KINDS:
@@ -127,6 +129,7 @@ def page(results: list[dict[str, Any]]) -> str:
         "whole training step (forward, backward, AdamW), compiled by libtpu on a machine without a TPU. A cell: peak",
         "HBM in GiB, our roofline's time (no measurement), seconds from trace to report. The least part of the peak",
         f"that values hold, of all cells: {min((r['attributed'] for r in results if r['runs']), default=0):.1%}.",
+        "Seconds are of a machine that did other work besides; [tpu-targets.jsonl](tpu-targets.jsonl) has all figures.",
         "",
         "| model | | | ops | " + " | ".join(targets) + " |",
         "|---|---|---|---:|" + "---:|" * len(targets),
