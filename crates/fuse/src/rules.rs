@@ -3,16 +3,31 @@
 mod algebra;
 mod layout;
 mod matmul;
+mod reshape;
+mod shapes;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
-use crate::rule::Rule;
+use crate::rule::{Ready, Rule};
+use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 3] =
-    [("algebra", algebra::RULES), ("layout", layout::RULES), ("matmul", matmul::RULES)];
+pub const THEMES: [(&str, &[Rule]); 5] = [
+    ("algebra", algebra::RULES),
+    ("layout", layout::RULES),
+    ("transpose", transpose::RULES),
+    ("reshape", reshape::RULES),
+    ("matmul", matmul::RULES),
+];
 
 /// Every rule, in the order in which they run.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     THEMES.iter().flat_map(|(_, rules)| rules.iter())
+}
+
+/// Every rule with its patterns parsed.
+pub(crate) fn ready() -> &'static [Ready] {
+    static READY: LazyLock<Vec<Ready>> = LazyLock::new(|| all().map(Ready::new).collect());
+    &READY
 }
