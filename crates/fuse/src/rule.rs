@@ -189,6 +189,16 @@ impl Edit<'_> {
     pub fn splat(&self, id: Id) -> Option<Literal> {
         self.egraph[id].data.splat.clone()
     }
+    /// The integer that fills it.
+    pub fn integer(&self, id: Id) -> Option<i64> {
+        let splat = self.splat(id).filter(|s| s.ty.dtype.is_int())?;
+        let (bytes, signed) = (splat.dense_bytes(), !splat.ty.dtype.is_unsigned());
+        let fill = if signed && bytes.last()? & 0x80 != 0 { 0xff } else { 0 };
+        let mut wide = [fill; 8];
+        wide[..bytes.len()].copy_from_slice(&bytes);
+        let value = i64::from_le_bytes(wide);
+        (signed || value >= 0).then_some(value)
+    }
     /// Whether all its elements are `number`, bit by bit.
     pub fn is(&self, id: Id, number: Number) -> bool {
         self.egraph[id].data.splat.as_ref().is_some_and(|s| is_number(s, number))

@@ -1,6 +1,7 @@
 //! The rules, by theme. Each file is a table; docs/rewrite-rules.md is made from them.
 
 mod algebra;
+mod concat;
 mod layout;
 mod matmul;
 mod reshape;
@@ -13,11 +14,12 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 5] = [
+pub const THEMES: [(&str, &[Rule]); 6] = [
     ("algebra", algebra::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),
     ("reshape", reshape::RULES),
+    ("concat", concat::RULES),
     ("matmul", matmul::RULES),
 ];
 

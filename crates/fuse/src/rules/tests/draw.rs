@@ -93,6 +93,7 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         builder: Builder::new("drawn"),
         values: FxHashMap::default(),
         ops: FxHashMap::default(),
+        slices: FxHashMap::default(),
     };
     let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
     drawing.builder.output("", OutputKind::User, root);
@@ -105,6 +106,8 @@ struct Drawing<'a> {
     builder: Builder,
     values: FxHashMap<Var, (ValueId, TensorType)>,
     ops: FxHashMap<Var, Drawn>,
+    /// The last slice of a variable: starts and limits.
+    slices: FxHashMap<Var, (Dims, Dims)>,
 }
 
 /// An op, the types of its operands and the type of its result.
@@ -130,6 +133,16 @@ impl Drawing<'_> {
             let from = TensorType::new(ty.dtype, dims.iter().map(|&d| ty.shape[d]));
             let small = self.builder.input("", InputKind::User, from);
             self.builder.broadcast_in_dim(small, &ty.shape, &dims).ok()?
+        } else if ty.rank() > 0 && self.draw.one_in(8) {
+            let dim = self.draw.below(ty.rank());
+            let first = self.draw.below(ty.shape[dim] + 1);
+            let part = |extent: usize| {
+                let mut of = ty.clone();
+                of.shape[dim] = extent;
+                self.builder.input("", InputKind::User, of)
+            };
+            let parts = [part(first), part(ty.shape[dim] - first)];
+            self.builder.concatenate(&parts, dim).ok()?
         } else if self.draw.one_in(4) {
             let number = Number::Float(self.draw.of(&SPLATS));
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
@@ -168,6 +181,11 @@ impl Drawing<'_> {
             let types = match node.head {
                 Head::Unary(Unary::IsFinite) => vec![like(DType::F32)],
                 Head::Compare(_) => vec![like(self.draw.of(&DTYPES)); 2],
+                Head::DynamicUpdateSlice => {
+                    let less = |n: usize, draw: &mut Draw| n - if draw.one_in(2) { 0 } else { draw.below(n + 1) };
+                    let update = ty.shape.iter().map(|&n| less(n, self.draw)).collect();
+                    self.indexed(ty.clone(), Some(TensorType { dtype: ty.dtype, shape: update }), count, ty.rank())?
+                }
                 Head::Select => vec![like(DType::Bool), ty.clone(), ty.clone()],
                 _ => vec![ty.clone(); count],
             };
@@ -178,6 +196,17 @@ impl Drawing<'_> {
             return Some((op, types));
         }
         let Head::With(kind) = node.head else { return None };
+        if let (Kind::Slice, ENodeOrVar::Var(v)) = (kind, &self.pattern[node.children[0]]) {
+            if self.values.get(v).is_some_and(|(_, from)| from.rank() == ty.rank()) {
+                return self.another_slice(*v, ty);
+            }
+            let (op, mut types) = self.slice(ty);
+            if let Op::Slice { start, limit, .. } = &op {
+                types[0].shape.iter_mut().for_each(|n| *n += self.draw.below(3));
+                self.slices.insert(*v, (start.clone(), limit.clone()));
+            }
+            return Some((op, types));
+        }
         self.attributed(kind, count, ty)
     }
 
@@ -207,6 +236,10 @@ impl Drawing<'_> {
                 (Op::Transpose { permutation }, vec![of(from)])
             }
             Kind::Slice => self.slice(ty),
+            Kind::DynamicSlice => {
+                let from = of(shape.iter().map(|&n| n + self.draw.below(3)).collect());
+                (Op::DynamicSlice { sizes: shape.clone() }, self.indexed(from, None, count, rank)?)
+            }
             Kind::Concatenate => {
                 let dim = self.draw.below(rank.max(1));
                 let mut left = *shape.get(dim)?;
@@ -241,6 +274,20 @@ impl Drawing<'_> {
         })
     }
 
+    /// Types of an operand, of an update if there is one, and of as many indices as there are dimensions.
+    fn indexed(
+        &mut self,
+        operand: TensorType,
+        update: Option<TensorType>,
+        count: usize,
+        rank: usize,
+    ) -> Option<Vec<TensorType>> {
+        let index = TensorType::new(DType::I32, []);
+        let types: Vec<TensorType> =
+            [operand].into_iter().chain(update).chain(std::iter::repeat_n(index, rank)).collect();
+        (types.len() == count).then_some(types)
+    }
+
     fn reshaped(&mut self, shape: &[usize]) -> Shape {
         let mut rest: usize = shape.iter().product();
         if rest == 0 || self.draw.one_in(4) {
@@ -258,6 +305,22 @@ impl Drawing<'_> {
         }
         other.push(rest);
         other
+    }
+
+    /// A slice of type `ty` of a variable that is there already, often beside the one before.
+    fn another_slice(&mut self, v: Var, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
+        let (_, from) = self.values.get(&v)?.clone();
+        let (mut start, mut limit) = (Dims::new(), Dims::new());
+        for (d, &n) in ty.shape.iter().enumerate() {
+            let before = self.slices.get(&v).map_or((0, 0), |(start, limit)| (start[d], limit[d]));
+            let room = from.shape[d].checked_sub(n)?;
+            let first = if self.draw.one_in(2) { before.0 } else { before.1 };
+            start.push(if self.draw.one_in(8) { self.draw.below(room + 1) } else { first });
+            limit.push((start[d] <= room).then_some(start[d] + n)?);
+        }
+        let stride = start.iter().map(|_| 1).collect();
+        self.slices.insert(v, (start.clone(), limit.clone()));
+        Some((Op::Slice { start, limit, stride }, vec![from]))
     }
 
     fn slice(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {

@@ -3,6 +3,7 @@
 use crate::{Class, Options, optimize};
 use std::fmt::Write;
 
+mod concat;
 mod layout;
 
 /// A program of these lines, `TYPE = OP`, numbered from 0; it returns the last value, or those of a `return` line.
