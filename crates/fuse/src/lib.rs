@@ -8,6 +8,7 @@ mod analysis;
 mod change;
 mod cost;
 mod extract;
+mod family;
 pub mod formulate;
 mod language;
 mod rule;
@@ -43,8 +44,7 @@ pub fn why(rule: &str) -> &'static str {
 /// `Internal` if a rule is wrong and the result does not verify.
 pub fn optimize(graph: &Graph, options: Options) -> Result<(Graph, Vec<Change>)> {
     let mut changes = Changes::new(options);
-    let rules: Vec<rule::Ready> = rules::all().map(rule::Ready::new).collect();
-    let made = windows::optimize(graph, &rules, &mut changes)?;
+    let made = windows::optimize(graph, rules::ready(), &mut changes)?;
     // After the rules: they know convolutions, not what is made of them.
     let made = formulate::formulate(&made, &mut changes)?;
     debug_assert!(ir::verify(&made).is_ok(), "{:?}", ir::verify(&made));

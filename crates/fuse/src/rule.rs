@@ -5,6 +5,7 @@
 
 use crate::analysis::{EGraph, add, attributes, is_number};
 use crate::change::Class;
+use crate::family::{self, Spelled};
 use crate::language::{Head, Node};
 use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
 use ir::op::{Binary, Comparison, DotGeneral, Reducer, Unary};
@@ -20,7 +21,9 @@ pub struct Rule {
     pub class: Class,
     /// Why it is worth it, in one line.
     pub why: &'static str,
-    /// What it matches, as an egg pattern.
+    /// What it matches: an egg pattern, or a family of them. `(unary ..)` and `(binary ..)` stand for every elementwise
+    /// op of so many operands, comparisons included; a part followed by `...` stands for one or more such parts, in
+    /// which `?x*` is another variable each time.
     pub left: &'static str,
     /// What it makes of it.
     pub right: Right,
@@ -46,27 +49,43 @@ impl Right {
 /// A rule about to be run: its patterns parsed.
 pub(crate) struct Ready {
     pub(crate) rule: &'static Rule,
+    pub(crate) members: Vec<Member>,
+}
+
+/// One pattern of a rule's left side, and the right side if that is a pattern too.
+pub(crate) struct Member {
     pub(crate) left: Pattern<Node>,
     right: Option<PatternAst<Node>>,
+    /// What stands for the family's name.
+    op: Option<Op>,
 }
 
 impl Ready {
     /// # Panics
     /// If a pattern does not parse, which the test of the table sees.
-    #[allow(clippy::unwrap_used, clippy::expect_used)] // patterns are part of the program
+    #[allow(clippy::expect_used)] // patterns are part of the program
     pub(crate) fn new(rule: &'static Rule) -> Ready {
         let parse = |text: &str| text.parse::<Pattern<Node>>().expect("a pattern of the table");
-        let right = match rule.right {
-            Right::Pattern(text) => Some(parse(text).ast),
-            Right::Build(..) => None,
+        let member = |m: &Spelled| {
+            let right = match rule.right {
+                Right::Pattern(text) => Some(parse(&m.spell(text)).ast),
+                Right::Build(..) => None,
+            };
+            Member { left: parse(&m.spell(rule.left)), right, op: m.name.and_then(ir::text::elementwise) }
         };
-        Ready { rule, left: parse(rule.left), right }
+        Ready { rule, members: family::members(rule.left).iter().map(member).collect() }
     }
 
     /// Pairs of e-classes that are equal by this rule; none if it declines the match.
-    pub(crate) fn apply(&self, egraph: &mut EGraph, root: Id, subst: &Subst) -> SmallVec<[(Id, Id); 1]> {
-        let mut edit = Edit { egraph, root, subst, equal: SmallVec::new() };
-        let made = match (&self.rule.right, &self.right) {
+    pub(crate) fn apply(
+        &self,
+        member: &Member,
+        egraph: &mut EGraph,
+        root: Id,
+        subst: &Subst,
+    ) -> SmallVec<[(Id, Id); 1]> {
+        let mut edit = Edit { egraph, root, subst, family: member.op.as_ref(), equal: SmallVec::new() };
+        let made = match (&self.rule.right, &member.right) {
             (Right::Build(_, build), _) => build(&mut edit),
             (_, Some(pattern)) => edit.instantiate(pattern),
             (_, None) => None,
@@ -86,6 +105,7 @@ pub struct Edit<'a> {
     egraph: &'a mut EGraph,
     root: Id,
     subst: &'a Subst,
+    family: Option<&'a Op>,
     equal: SmallVec<[(Id, Id); 1]>,
 }
 
@@ -113,6 +133,15 @@ impl Edit<'_> {
         let var: Var = format!("?{name}").parse().expect("a variable");
         *self.subst.get(var).expect("a variable of the left side")
     }
+    /// What the variables `?name*` of a repeated part matched, in order.
+    pub fn vars(&self, name: &str) -> Vec<Id> {
+        let var = |i: usize| format!("?{name}{i}").parse().ok().and_then(|v: Var| self.subst.get(v).copied());
+        (0..).map_while(var).collect()
+    }
+    /// The op that `unary` or `binary` stood for in the left side.
+    pub fn family(&self) -> Option<Op> {
+        self.family.cloned()
+    }
     /// Notes that another e-class is rewritten too, in the same step.
     pub fn also(&mut self, root: Id, made: Id) {
         self.equal.push((root, made));
@@ -123,7 +152,19 @@ impl Edit<'_> {
     }
     /// The op whose attributes `?name` matched.
     pub fn op(&self, name: &str) -> Option<Arc<Op>> {
-        attributes(self.egraph, self.var(name)).map(|(op, _)| op.clone())
+        self.op_of(self.var(name))
+    }
+    /// The op of an e-class of attributes: the last child of an e-node.
+    pub fn op_of(&self, attributes_of: Id) -> Option<Arc<Op>> {
+        attributes(self.egraph, attributes_of).map(|(op, _)| op.clone())
+    }
+    /// The e-classes of the e-nodes with this head that have `id` among their children, in order, each once.
+    pub fn users(&self, id: Id, head: Head) -> Vec<Id> {
+        let uses = |&user: &Id| self.egraph[user].nodes.iter().any(|n| n.head == head && n.operands().contains(&id));
+        let mut users: Vec<Id> = self.egraph[id].parents().map(|p| self.egraph.find(p)).filter(uses).collect();
+        users.sort_unstable();
+        users.dedup();
+        users
     }
     /// Its type, if it is a tensor.
     pub fn ty(&self, id: Id) -> Option<TensorType> {
@@ -133,6 +174,13 @@ impl Edit<'_> {
     pub fn shape(&self, id: Id) -> Option<Shape> {
         self.ty(id).map(|t| t.shape)
     }
+    /// The extents that the reshape `?name` gives.
+    pub fn shape_of(&self, name: &str) -> Option<Shape> {
+        match &*self.op(name)? {
+            Op::Reshape { shape } => Some(shape.clone()),
+            _ => None,
+        }
+    }
     /// Its element type.
     pub fn dtype(&self, id: Id) -> Option<DType> {
         self.ty(id).map(|t| t.dtype)
@@ -140,6 +188,16 @@ impl Edit<'_> {
     /// The element that fills it, as a 0-d literal.
     pub fn splat(&self, id: Id) -> Option<Literal> {
         self.egraph[id].data.splat.clone()
+    }
+    /// The integer that fills it.
+    pub fn integer(&self, id: Id) -> Option<i64> {
+        let splat = self.splat(id).filter(|s| s.ty.dtype.is_int())?;
+        let (bytes, signed) = (splat.dense_bytes(), !splat.ty.dtype.is_unsigned());
+        let fill = if signed && bytes.last()? & 0x80 != 0 { 0xff } else { 0 };
+        let mut wide = [fill; 8];
+        wide[..bytes.len()].copy_from_slice(&bytes);
+        let value = i64::from_le_bytes(wide);
+        (signed || value >= 0).then_some(value)
     }
     /// Whether all its elements are `number`, bit by bit.
     pub fn is(&self, id: Id, number: Number) -> bool {

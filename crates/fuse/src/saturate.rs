@@ -4,7 +4,7 @@
 
 use crate::analysis::EGraph;
 use crate::change::Class;
-use crate::rule::Ready;
+use crate::rule::{Member, Ready};
 use egg::{Id, Language, Searcher};
 
 /// Rounds over all rules at most.
@@ -44,8 +44,13 @@ pub(crate) fn saturate(egraph: &mut EGraph, rules: &[Ready], class: Class, most:
 }
 
 fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &mut Vec<Step>) {
-    let mut touched = false;
-    for found in ready.left.search(egraph) {
+    for member in &ready.members {
+        run_member(egraph, number, ready, member, most, steps);
+    }
+}
+
+fn run_member(egraph: &mut EGraph, number: usize, ready: &Ready, member: &Member, most: usize, steps: &mut Vec<Step>) {
+    for found in member.left.search(egraph) {
         for subst in &found.substs {
             if steps.len() >= most {
                 break;
@@ -53,8 +58,7 @@ fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &m
             let root = egraph.find(found.eclass);
             let start = egraph.nodes().len();
             egraph.analysis.loc = egraph[root].data.loc;
-            touched = true; // egg calls an e-graph dirty once it was asked to unite, even the united
-            let equal = ready.apply(egraph, root, subst);
+            let equal = ready.apply(member, egraph, root, subst);
             let nodes = (start, egraph.nodes().len());
             let mut news = false;
             for (left, right) in equal {
@@ -67,8 +71,8 @@ fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &m
             }
         }
     }
-    if touched {
-        egraph.rebuild();
+    if !egraph.clean {
+        egraph.rebuild(); // a match that was declined may have added nodes too
     }
 }
 

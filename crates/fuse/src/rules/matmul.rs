@@ -1,5 +1,6 @@
 //! Contractions: operands as they lie, products that share an operand as one.
 
+use super::shapes::{others, permutation};
 use crate::change::Class::Exact;
 use crate::rule::{Edit, Right, Rule};
 use ir::op::DotGeneral;
@@ -12,8 +13,8 @@ pub(super) static RULES: &[Rule] = &[
         why: "a contraction reads its operand in any order: the transpose is a pass over memory for nothing",
         left: "(dot_general (transpose ?x ?p) ?y ?d)",
         right: Right::Build("(dot_general ?x ?y ?d[?p])", |e| {
-            let (p, mut d) = (permutation(e)?, dot(e)?);
-            keeps_order(&p, &free(p.len(), &d.lhs_batch, &d.lhs_contract))?;
+            let (p, mut d) = (permutation(e, "p")?, dot(e)?);
+            keeps_order(&p, &others(p.len(), &[&d.lhs_batch, &d.lhs_contract]))?;
             d.lhs_contract = renumbered(&d.lhs_contract, &p);
             d.lhs_batch = renumbered(&d.lhs_batch, &p);
             e.dot_general(e.var("x"), e.var("y"), d)
@@ -25,8 +26,8 @@ pub(super) static RULES: &[Rule] = &[
         why: "a contraction reads its operand in any order: the transpose is a pass over memory for nothing",
         left: "(dot_general ?x (transpose ?y ?p) ?d)",
         right: Right::Build("(dot_general ?x ?y ?d[?p])", |e| {
-            let (p, mut d) = (permutation(e)?, dot(e)?);
-            keeps_order(&p, &free(p.len(), &d.rhs_batch, &d.rhs_contract))?;
+            let (p, mut d) = (permutation(e, "p")?, dot(e)?);
+            keeps_order(&p, &others(p.len(), &[&d.rhs_batch, &d.rhs_contract]))?;
             d.rhs_contract = renumbered(&d.rhs_contract, &p);
             d.rhs_batch = renumbered(&d.rhs_batch, &p);
             e.dot_general(e.var("x"), e.var("y"), d)
@@ -38,7 +39,7 @@ pub(super) static RULES: &[Rule] = &[
         why: "the operands swapped give the transposed product at once",
         left: "(transpose (dot_general ?x ?y ?d) ?p)",
         right: Right::Build("(dot_general ?y ?x ?d[swapped])", |e| {
-            let (p, d) = (permutation(e)?, dot(e)?);
+            let (p, d) = (permutation(e, "p")?, dot(e)?);
             let batch = d.lhs_batch.len();
             let of_x = e.shape(e.var("x"))?.len() - batch - d.lhs_contract.len();
             let swaps: Dims = (0..batch).chain(batch + of_x..p.len()).chain(batch..batch + of_x).collect();
@@ -65,22 +66,9 @@ fn dot(e: &Edit<'_>) -> Option<DotGeneral> {
     }
 }
 
-/// The permutation that `?p` names.
-fn permutation(e: &Edit<'_>) -> Option<Dims> {
-    match &*e.op("p")? {
-        Op::Transpose { permutation } => Some(permutation.clone()),
-        _ => None,
-    }
-}
-
 /// The same dimensions before the transpose.
 fn renumbered(dims: &[usize], permutation: &[usize]) -> Dims {
     dims.iter().map(|&d| permutation[d]).collect()
-}
-
-/// The dimensions that are neither batch nor contracted.
-fn free(rank: usize, batch: &[usize], contract: &[usize]) -> Dims {
-    (0..rank).filter(|d| !batch.contains(d) && !contract.contains(d)).collect()
 }
 
 /// Whether free dimensions stand in the same order before the transpose: the result has them in that order.

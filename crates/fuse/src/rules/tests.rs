@@ -5,13 +5,14 @@ use crate::analysis::{EGraph, encode};
 use crate::change::Class;
 use crate::extract::{Choice, op_of};
 use crate::language::Node;
-use crate::rule::{Ready, Right, Rule};
+use crate::rule::{Member, Ready, Right, Rule};
 use draw::{Draw, program};
 use egg::{Id, Searcher};
 use ir::{DType, Graph, InputKind, Literal, Operands, Output, OutputKind, ValueId};
 use rustc_hash::FxHashMap;
 
 mod draw;
+mod picked;
 
 /// Programs that a rule has to hold on.
 const CASES: usize = 500;
@@ -70,8 +71,9 @@ fn check(rule: &'static Rule, cases: usize) -> Result<(), String> {
     let mut draw = Draw::new(rule.name);
     let mut held = 0;
     for _ in 0..ATTEMPTS {
-        let Some(graph) = program(&mut draw, &ready.left.ast) else { continue };
-        let Some(both) = both_sides(&graph, &ready) else { continue };
+        let member = &ready.members[draw.member(ready.members.len())];
+        let Some(graph) = program(&mut draw, &member.left.ast) else { continue };
+        let Some(both) = both_sides(&graph, &ready, member) else { continue };
         let inputs: Vec<Literal> =
             graph.inputs.iter().map(|i| draw.tensor(graph.tensor_type(i.value).expect("tensor"), rule.class)).collect();
         let Ok(values) = ir::eval(&both, &inputs) else { continue };
@@ -89,11 +91,11 @@ fn check(rule: &'static Rule, cases: usize) -> Result<(), String> {
 }
 
 /// A program that gives, for every e-class that the rule rewrites in `graph`, the left sides and then the right sides.
-fn both_sides(graph: &Graph, ready: &Ready) -> Option<Graph> {
+fn both_sides(graph: &Graph, ready: &Ready, member: &Member) -> Option<Graph> {
     let (mut egraph, ids) = encode(graph);
     let root = egraph.find(ids[graph.outputs[0].value.index()]);
-    let found = ready.left.search_eclass(&egraph, root)?;
-    let equal = found.substs.iter().map(|s| ready.apply(&mut egraph, root, s)).find(|e| !e.is_empty())?;
+    let found = member.left.search_eclass(&egraph, root)?;
+    let equal = found.substs.iter().map(|s| ready.apply(member, &mut egraph, root, s)).find(|e| !e.is_empty())?;
     let (left, right): (Vec<Id>, Vec<Id>) = equal.into_iter().unzip();
     // Nothing was united, so every e-class has one e-node.
     let choice: Choice = egraph.classes().map(|c| (c.id, 0)).collect();

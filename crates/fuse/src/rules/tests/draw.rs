@@ -3,7 +3,7 @@
 use crate::change::Class;
 use crate::language::{Head, Kind, Node};
 use egg::{ENodeOrVar, Id, PatternAst, Var};
-use ir::op::{Convolution, DotGeneral, Reducer, Unary};
+use ir::op::{Convolution, DotGeneral, Reducer, Unary, Window};
 use ir::{
     Builder, DType, Dims, Graph, InputKind, Literal, Number, Op, OutputKind, Precision, Shape, TensorType, ValueId,
 };
@@ -31,6 +31,10 @@ impl Draw {
     /// Below `n`.
     pub(super) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
+    }
+    /// Which of so many members of a family to draw: the first ones, with few operands, oftener.
+    pub(super) fn member(&mut self, count: usize) -> usize {
+        if self.one_in(2) { self.below(count.min(4)) } else { self.below(count) }
     }
     fn between(&mut self, least: usize, most: usize) -> usize {
         least + self.below(most - least + 1)
@@ -89,6 +93,7 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         builder: Builder::new("drawn"),
         values: FxHashMap::default(),
         ops: FxHashMap::default(),
+        slices: FxHashMap::default(),
     };
     let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
     drawing.builder.output("", OutputKind::User, root);
@@ -100,8 +105,13 @@ struct Drawing<'a> {
     pattern: &'a PatternAst<Node>,
     builder: Builder,
     values: FxHashMap<Var, (ValueId, TensorType)>,
-    ops: FxHashMap<Var, Op>,
+    ops: FxHashMap<Var, Drawn>,
+    /// The last slice of a variable: starts and limits.
+    slices: FxHashMap<Var, (Dims, Dims)>,
 }
+
+/// An op, the types of its operands and the type of its result.
+type Drawn = (Op, Vec<TensorType>, TensorType);
 
 impl Drawing<'_> {
     /// A value of type `ty` that the part of the pattern matches.
@@ -117,7 +127,23 @@ impl Drawing<'_> {
         if let Some((value, known)) = self.values.get(&v) {
             return (known == ty).then_some(*value);
         }
-        let value = if self.draw.one_in(4) {
+        let value = if self.draw.one_in(8) {
+            let kept = self.draw.below(ty.rank() + 1);
+            let dims = self.draw.subset(ty.rank(), kept);
+            let from = TensorType::new(ty.dtype, dims.iter().map(|&d| ty.shape[d]));
+            let small = self.builder.input("", InputKind::User, from);
+            self.builder.broadcast_in_dim(small, &ty.shape, &dims).ok()?
+        } else if ty.rank() > 0 && self.draw.one_in(8) {
+            let dim = self.draw.below(ty.rank());
+            let first = self.draw.below(ty.shape[dim] + 1);
+            let part = |extent: usize| {
+                let mut of = ty.clone();
+                of.shape[dim] = extent;
+                self.builder.input("", InputKind::User, of)
+            };
+            let parts = [part(first), part(ty.shape[dim] - first)];
+            self.builder.concatenate(&parts, dim).ok()?
+        } else if self.draw.one_in(4) {
             let number = Number::Float(self.draw.of(&SPLATS));
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
             self.builder.broadcast_in_dim(scalar, &ty.shape, &[]).ok()?
@@ -136,7 +162,7 @@ impl Drawing<'_> {
         let (op, types) = self.operands(node, ty, known)?;
         if let (Head::With(_), Some(ENodeOrVar::Var(v))) = (node.head, node.children.last().map(|&c| &self.pattern[c]))
         {
-            self.ops.insert(*v, op.clone());
+            self.ops.insert(*v, (op.clone(), types.clone(), ty.clone()));
         }
         let children: Vec<Id> = node.operands().to_vec();
         let mut values = vec![];
@@ -148,22 +174,39 @@ impl Drawing<'_> {
     }
 
     /// An op with the head of `node` that gives `ty`, and the types of its operands.
-    fn operands(&mut self, node: &Node, ty: &TensorType, known: Option<Op>) -> Option<(Op, Vec<TensorType>)> {
+    fn operands(&mut self, node: &Node, ty: &TensorType, known: Option<Drawn>) -> Option<(Op, Vec<TensorType>)> {
         let like = |dtype: DType| TensorType { dtype, shape: ty.shape.clone() };
         let count = node.operands().len();
         if let Some(op) = node.head.op() {
             let types = match node.head {
                 Head::Unary(Unary::IsFinite) => vec![like(DType::F32)],
                 Head::Compare(_) => vec![like(self.draw.of(&DTYPES)); 2],
+                Head::DynamicUpdateSlice => {
+                    let less = |n: usize, draw: &mut Draw| n - if draw.one_in(2) { 0 } else { draw.below(n + 1) };
+                    let update = ty.shape.iter().map(|&n| less(n, self.draw)).collect();
+                    self.indexed(ty.clone(), Some(TensorType { dtype: ty.dtype, shape: update }), count, ty.rank())?
+                }
                 Head::Select => vec![like(DType::Bool), ty.clone(), ty.clone()],
                 _ => vec![ty.clone(); count],
             };
             return Some((op, types));
         }
-        if known.is_some() {
-            return None; // attributes that stand twice are left to rules' own tests
+        if let Some((op, types, of)) = known {
+            let types = if of == *ty { types } else { again(&op, ty)? };
+            return Some((op, types));
         }
         let Head::With(kind) = node.head else { return None };
+        if let (Kind::Slice, ENodeOrVar::Var(v)) = (kind, &self.pattern[node.children[0]]) {
+            if self.values.get(v).is_some_and(|(_, from)| from.rank() == ty.rank()) {
+                return self.another_slice(*v, ty);
+            }
+            let (op, mut types) = self.slice(ty);
+            if let Op::Slice { start, limit, .. } = &op {
+                types[0].shape.iter_mut().for_each(|n| *n += self.draw.below(3));
+                self.slices.insert(*v, (start.clone(), limit.clone()));
+            }
+            return Some((op, types));
+        }
         self.attributed(kind, count, ty)
     }
 
@@ -193,6 +236,10 @@ impl Drawing<'_> {
                 (Op::Transpose { permutation }, vec![of(from)])
             }
             Kind::Slice => self.slice(ty),
+            Kind::DynamicSlice => {
+                let from = of(shape.iter().map(|&n| n + self.draw.below(3)).collect());
+                (Op::DynamicSlice { sizes: shape.clone() }, self.indexed(from, None, count, rank)?)
+            }
             Kind::Concatenate => {
                 let dim = self.draw.below(rank.max(1));
                 let mut left = *shape.get(dim)?;
@@ -221,9 +268,24 @@ impl Drawing<'_> {
                 let from = of(extents.collect());
                 (Op::Reduce { reducer: self.draw.of(&reducers), dims }, vec![from])
             }
+            Kind::ReduceWindow => self.reduce_window(ty),
             Kind::Convolution => self.convolution(ty)?,
             _ => return None,
         })
+    }
+
+    /// Types of an operand, of an update if there is one, and of as many indices as there are dimensions.
+    fn indexed(
+        &mut self,
+        operand: TensorType,
+        update: Option<TensorType>,
+        count: usize,
+        rank: usize,
+    ) -> Option<Vec<TensorType>> {
+        let index = TensorType::new(DType::I32, []);
+        let types: Vec<TensorType> =
+            [operand].into_iter().chain(update).chain(std::iter::repeat_n(index, rank)).collect();
+        (types.len() == count).then_some(types)
     }
 
     fn reshaped(&mut self, shape: &[usize]) -> Shape {
@@ -243,6 +305,22 @@ impl Drawing<'_> {
         }
         other.push(rest);
         other
+    }
+
+    /// A slice of type `ty` of a variable that is there already, often beside the one before.
+    fn another_slice(&mut self, v: Var, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
+        let (_, from) = self.values.get(&v)?.clone();
+        let (mut start, mut limit) = (Dims::new(), Dims::new());
+        for (d, &n) in ty.shape.iter().enumerate() {
+            let before = self.slices.get(&v).map_or((0, 0), |(start, limit)| (start[d], limit[d]));
+            let room = from.shape[d].checked_sub(n)?;
+            let first = if self.draw.one_in(2) { before.0 } else { before.1 };
+            start.push(if self.draw.one_in(8) { self.draw.below(room + 1) } else { first });
+            limit.push((start[d] <= room).then_some(start[d] + n)?);
+        }
+        let stride = start.iter().map(|_| 1).collect();
+        self.slices.insert(v, (start.clone(), limit.clone()));
+        Some((Op::Slice { start, limit, stride }, vec![from]))
     }
 
     fn slice(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
@@ -272,6 +350,22 @@ impl Drawing<'_> {
         }
         let of = |shape| TensorType { dtype: ty.dtype, shape };
         Some((Op::Pad { low, high, interior }, vec![of(from), of(Shape::new())]))
+    }
+
+    fn reduce_window(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
+        let (mut window, mut from) = (Window::trivial(ty.rank()), Shape::new());
+        for (d, &n) in ty.shape.iter().enumerate() {
+            let (size, stride) = (self.draw.between(1, 3), self.draw.between(1, 2));
+            let dilation = if self.draw.one_in(4) { 2 } else { 1 };
+            let padded = n.saturating_sub(1) * stride + (size - 1) * dilation + usize::from(n > 0);
+            let extent = self.draw.between(padded.saturating_sub(2), padded);
+            let low = self.draw.between(0, padded - extent) as i64;
+            (window.size[d], window.strides[d], window.dilation[d]) = (size, stride, dilation);
+            window.padding[d] = (low, padded as i64 - extent as i64 - low);
+            from.push(extent);
+        }
+        let reducer = self.draw.of(&[Reducer::Add, Reducer::Maximum, Reducer::Minimum]);
+        (Op::ReduceWindow { reducer, window }, vec![TensorType { dtype: ty.dtype, shape: from }])
     }
 
     fn dot_general(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
@@ -337,4 +431,19 @@ impl Drawing<'_> {
         let of = |shape| TensorType { dtype: ty.dtype, shape };
         Some((Op::Convolution(c), vec![of(input), of(kernel)]))
     }
+}
+
+/// Types of operands with which an op that stands twice in the pattern gives another type; not for every op.
+fn again(op: &Op, ty: &TensorType) -> Option<Vec<TensorType>> {
+    let shape = &ty.shape;
+    let of = |shape: Shape| TensorType { dtype: ty.dtype, shape };
+    Some(match op {
+        Op::Transpose { permutation } if permutation.len() == shape.len() => {
+            let mut from = shape.clone();
+            permutation.iter().enumerate().for_each(|(i, &p)| from[p] = shape[i]);
+            vec![of(from)]
+        }
+        Op::BroadcastInDim { shape: to, dims } if to == shape => vec![of(dims.iter().map(|&d| shape[d]).collect())],
+        _ => return None,
+    })
 }
