@@ -170,8 +170,8 @@ def lower(fn_or_trace: Any, *args: Any, stage: str = "stablehlo", **kwargs: Any)
 
     Args:
         fn_or_trace: a function to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
-        stage: ``"core"``, our own graph; ``"stablehlo"``, what the plugin gets; ``"hlo"``, what the plugin's
-            optimizer made of it.
+        stage: ``"core"``, our own graph; ``"fused"``, the same after our own optimizer; ``"stablehlo"``, what the
+            plugin gets; ``"hlo"``, what the plugin's optimizer made of it.
 
     Raises:
         UnsupportedOp: an op has no lowering.

@@ -276,3 +276,38 @@ fn doctor_completions_and_the_manual() {
     assert!(stdout(&tputc(&["completions", "bash"])).contains("_tputc"));
     assert!(stdout(&tputc(&["man"])).contains("Exit status"));
 }
+
+fn fused(args: &[&str]) -> serde_json::Value {
+    let output = tputc(&[&["fuse", path(&trace("views.json")), "--format", "json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn fuse_tells_every_rewrite_with_its_line_and_stops_at_the_limit() {
+    let all = fused(&[]);
+    let changes = all["changes"].as_array().expect("a list");
+    assert!(!changes.is_empty());
+    for change in changes {
+        assert_ne!(change["why"], "", "{change}");
+        assert!(change["places"][0]["line"].as_u64() > Some(0), "{change}");
+    }
+    let total: u64 = all["counts"].as_object().expect("classes").values().filter_map(serde_json::Value::as_u64).sum();
+    assert_eq!(total, changes.len() as u64);
+    for limit in 0..changes.len() {
+        let some = fused(&["--limit", &limit.to_string()]);
+        assert!(some["changes"].as_array().expect("a list").len() <= limit);
+    }
+    let text = stdout(&tputc(&["fuse", path(&trace("views.json"))]));
+    assert!(text.contains(changes[0]["rule"].as_str().expect("a name")), "{text}");
+}
+
+#[test]
+fn without_the_optimizer_the_program_stays() {
+    let stage = |stage: &str, flag: &[&str]| {
+        stdout(&tputc(&[&["lower", path(&trace("views.json")), "--stage", stage], flag].concat()))
+    };
+    assert_ne!(stage("core", &[]), stage("fused", &[]));
+    assert_eq!(stage("core", &[]), stage("fused", &["--no-optimize"]));
+    assert_eq!(stage("core", &[]), stage("fused", &["--limit", "0"]));
+}
