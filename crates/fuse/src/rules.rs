@@ -2,6 +2,7 @@
 
 mod algebra;
 mod concat;
+mod contract;
 mod layout;
 mod matmul;
 mod reshape;
@@ -14,12 +15,13 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 6] = [
+pub const THEMES: [(&str, &[Rule]); 7] = [
     ("algebra", algebra::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),
     ("reshape", reshape::RULES),
     ("concat", concat::RULES),
+    ("contract", contract::RULES),
     ("matmul", matmul::RULES),
 ];
 

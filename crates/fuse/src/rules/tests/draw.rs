@@ -77,7 +77,7 @@ impl Draw {
             d if d.is_int() && wild => Number::Int(self.next() as i64),
             d if d.is_int() => Number::Int(self.below(9) as i64 - 4),
             _ if wild && self.one_in(3) => Number::Float(self.of(&FLOATS)),
-            _ => Number::Float((self.below(4001) as f64 - 2000.0) / 1000.0),
+            _ => Number::Float((2.0 * self.below(2000) as f64 - 1999.0) / 1000.0),
         };
         number.to_bytes(dtype)
     }
@@ -93,10 +93,14 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         builder: Builder::new("drawn"),
         values: FxHashMap::default(),
         ops: FxHashMap::default(),
+        beside: vec![],
         slices: FxHashMap::default(),
     };
     let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
     drawing.builder.output("", OutputKind::User, root);
+    for value in std::mem::take(&mut drawing.beside) {
+        drawing.builder.output("", OutputKind::User, value);
+    }
     Some(drawing.builder.finish())
 }
 
@@ -106,6 +110,8 @@ struct Drawing<'a> {
     builder: Builder,
     values: FxHashMap<Var, (ValueId, TensorType)>,
     ops: FxHashMap<Var, Drawn>,
+    /// What shares operands with parts of the program.
+    beside: Vec<ValueId>,
     /// The last slice of a variable: starts and limits.
     slices: FxHashMap<Var, (Dims, Dims)>,
 }
@@ -169,8 +175,24 @@ impl Drawing<'_> {
         for (child, ty) in children.into_iter().zip(&types) {
             values.push(self.value(child, ty)?);
         }
-        let made = self.builder.push(op, &values, vec![]).ok()?;
+        let made = self.builder.push(op.clone(), &values, vec![]).ok()?;
+        if self.draw.one_in(2) {
+            self.another_product(&op, &values);
+        }
         (self.builder.ty(made).ok()? == *ty).then_some(made)
+    }
+
+    /// A product with one of the operands of another: what is merged with it.
+    fn another_product(&mut self, op: &Op, values: &[ValueId]) {
+        let (mut values, other) = (values.to_vec(), self.draw.below(2));
+        let Op::DotGeneral(d) = op else { return };
+        let Ok(mut ty) = self.builder.ty(values[other]) else { return };
+        let taken = if other == 0 { [&d.lhs_batch, &d.lhs_contract] } else { [&d.rhs_batch, &d.rhs_contract] };
+        let free = (0..ty.rank()).find(|k| !taken.iter().any(|t| t.contains(k)));
+        let extent = self.draw.extent();
+        free.into_iter().for_each(|k| ty.shape[k] = extent);
+        values[other] = self.builder.input("", InputKind::User, ty);
+        self.beside.extend(self.builder.push(op.clone(), &values, vec![]).ok());
     }
 
     /// An op with the head of `node` that gives `ty`, and the types of its operands.
