@@ -3,6 +3,7 @@
 mod algebra;
 mod concat;
 mod contract;
+mod convolution;
 mod layout;
 mod matmul;
 mod reshape;
@@ -15,7 +16,7 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 7] = [
+pub const THEMES: [(&str, &[Rule]); 8] = [
     ("algebra", algebra::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),
@@ -23,6 +24,7 @@ pub const THEMES: [(&str, &[Rule]); 7] = [
     ("concat", concat::RULES),
     ("contract", contract::RULES),
     ("matmul", matmul::RULES),
+    ("convolution", convolution::RULES),
 ];
 
 /// Every rule, in the order in which they run.

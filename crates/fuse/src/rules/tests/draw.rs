@@ -133,9 +133,11 @@ impl Drawing<'_> {
         if let Some((value, known)) = self.values.get(&v) {
             return (known == ty).then_some(*value);
         }
-        let value = if self.draw.one_in(8) {
+        let value = if self.draw.one_in(5) {
+            // Often along the dimension of channels, as biases and scales are.
             let kept = self.draw.below(ty.rank() + 1);
-            let dims = self.draw.subset(ty.rank(), kept);
+            let channels = ty.rank() > 1 && self.draw.one_in(2);
+            let dims = if channels { Dims::from_slice(&[1]) } else { self.draw.subset(ty.rank(), kept) };
             let from = TensorType::new(ty.dtype, dims.iter().map(|&d| ty.shape[d]));
             let small = self.builder.input("", InputKind::User, from);
             self.builder.broadcast_in_dim(small, &ty.shape, &dims).ok()?
@@ -149,8 +151,9 @@ impl Drawing<'_> {
             };
             let parts = [part(first), part(ty.shape[dim] - first)];
             self.builder.concatenate(&parts, dim).ok()?
-        } else if self.draw.one_in(4) {
-            let number = Number::Float(self.draw.of(&SPLATS));
+        } else if self.draw.one_in(if ty.rank() == 0 { 2 } else { 4 }) {
+            let plain = ty.rank() == 0 && self.draw.one_in(2);
+            let number = Number::Float(if plain { 0.0 } else { self.draw.of(&SPLATS) });
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
             self.builder.broadcast_in_dim(scalar, &ty.shape, &[]).ok()?
         } else {
@@ -361,10 +364,18 @@ impl Drawing<'_> {
     fn pad(&mut self, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
         let (mut low, mut high, mut interior, mut from) =
             (ir::op::SignedDims::new(), ir::op::SignedDims::new(), Dims::new(), Shape::new());
-        for &n in &ty.shape {
-            let (extent, inside) = (self.draw.between(0, n), usize::from(self.draw.one_in(4)));
+        let images = self.draw.one_in(2);
+        for (d, &n) in ty.shape.iter().enumerate() {
+            // Half of the pads add to images: nothing to batch and features.
+            let idle = images && d < 2;
+            let extent = if idle { n } else { self.draw.between(0, n) };
+            let inside = usize::from(!idle && self.draw.one_in(4));
             let spread = extent + extent.saturating_sub(1) * inside;
-            let before = self.draw.below(4) as i64 - 1;
+            let before = match images {
+                true if idle => 0,
+                true => self.draw.below(n.saturating_sub(spread) + 1) as i64,
+                false => self.draw.below(4) as i64 - 1,
+            };
             low.push(before);
             high.push(n as i64 - spread as i64 - before);
             interior.push(inside);

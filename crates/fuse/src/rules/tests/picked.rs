@@ -4,6 +4,7 @@ use crate::{Class, Options, optimize};
 use std::fmt::Write;
 
 mod concat;
+mod convolution;
 mod layout;
 mod matmul;
 
