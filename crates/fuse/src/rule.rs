@@ -189,6 +189,12 @@ impl Edit<'_> {
     pub fn splat(&self, id: Id) -> Option<Literal> {
         self.egraph[id].data.splat.clone()
     }
+    /// Whether it is filled with an infinity or NaN, which arithmetic in another order may make into something else.
+    pub fn is_infinite(&self, id: Id) -> bool {
+        let nan = |s: &Literal| s.ty.dtype.is_float() && is_number(s, Number::Float(f64::NAN));
+        let infinite = [f64::INFINITY, f64::NEG_INFINITY].iter().any(|&n| self.is(id, Number::Float(n)));
+        self.dtype(id).is_some_and(DType::is_float) && (infinite || self.splat(id).as_ref().is_some_and(nan))
+    }
     /// The integer that fills it.
     pub fn integer(&self, id: Id) -> Option<i64> {
         let splat = self.splat(id).filter(|s| s.ty.dtype.is_int())?;

@@ -2,6 +2,8 @@
 
 mod algebra;
 mod concat;
+mod contract;
+mod convolution;
 mod layout;
 mod matmul;
 mod page;
@@ -17,13 +19,15 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 6] = [
+pub const THEMES: [(&str, &[Rule]); 8] = [
     ("algebra", algebra::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),
     ("reshape", reshape::RULES),
     ("concat", concat::RULES),
+    ("contract", contract::RULES),
     ("matmul", matmul::RULES),
+    ("convolution", convolution::RULES),
 ];
 
 /// Every rule, in the order in which they run.

@@ -153,17 +153,6 @@ pub(super) static RULES: &[Rule] = &[
             if wide.next().is_some() { None } else { e.broadcast_in_dim(e.var("x"), &to, &along) }
         }),
     },
-    Rule {
-        name: "broadcast-that-adds-ones",
-        class: Exact,
-        why: "a reshape, which meets other reshapes",
-        left: "(broadcast_in_dim ?x ?b)",
-        right: Right::Build("(reshape ?x), where there are as many elements as in ?x", |e| {
-            let (from, to) = (e.ty(e.var("x"))?, e.ty(e.root())?);
-            let same = from.numel() == to.numel() && from.numel() > 0;
-            if same { e.reshape(e.var("x"), &to.shape) } else { None }
-        }),
-    },
 ];
 
 /// The elementwise op over what is under the reshape in its operands: that of `known` has its extents, the others are

@@ -77,7 +77,7 @@ impl Draw {
             d if d.is_int() && wild => Number::Int(self.next() as i64),
             d if d.is_int() => Number::Int(self.below(9) as i64 - 4),
             _ if wild && self.one_in(3) => Number::Float(self.of(&FLOATS)),
-            _ => Number::Float((self.below(4001) as f64 - 2000.0) / 1000.0),
+            _ => Number::Float((2.0 * self.below(2000) as f64 - 1999.0) / 1000.0),
         };
         number.to_bytes(dtype)
     }
@@ -93,10 +93,14 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         builder: Builder::new("drawn"),
         values: FxHashMap::default(),
         ops: FxHashMap::default(),
+        beside: vec![],
         slices: FxHashMap::default(),
     };
     let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
     drawing.builder.output("", OutputKind::User, root);
+    for value in std::mem::take(&mut drawing.beside) {
+        drawing.builder.output("", OutputKind::User, value);
+    }
     Some(drawing.builder.finish())
 }
 
@@ -106,6 +110,8 @@ struct Drawing<'a> {
     builder: Builder,
     values: FxHashMap<Var, (ValueId, TensorType)>,
     ops: FxHashMap<Var, Drawn>,
+    /// What shares operands with parts of the program.
+    beside: Vec<ValueId>,
     /// The last slice of a variable: starts and limits.
     slices: FxHashMap<Var, (Dims, Dims)>,
 }
@@ -127,9 +133,11 @@ impl Drawing<'_> {
         if let Some((value, known)) = self.values.get(&v) {
             return (known == ty).then_some(*value);
         }
-        let value = if self.draw.one_in(8) {
+        let value = if self.draw.one_in(5) {
+            // Often along the dimension of channels, as biases and scales are.
             let kept = self.draw.below(ty.rank() + 1);
-            let dims = self.draw.subset(ty.rank(), kept);
+            let channels = ty.rank() > 1 && self.draw.one_in(2);
+            let dims = if channels { Dims::from_slice(&[1]) } else { self.draw.subset(ty.rank(), kept) };
             let from = TensorType::new(ty.dtype, dims.iter().map(|&d| ty.shape[d]));
             let small = self.builder.input("", InputKind::User, from);
             self.builder.broadcast_in_dim(small, &ty.shape, &dims).ok()?
@@ -143,8 +151,9 @@ impl Drawing<'_> {
             };
             let parts = [part(first), part(ty.shape[dim] - first)];
             self.builder.concatenate(&parts, dim).ok()?
-        } else if self.draw.one_in(4) {
-            let number = Number::Float(self.draw.of(&SPLATS));
+        } else if self.draw.one_in(if ty.rank() == 0 { 2 } else { 4 }) {
+            let plain = ty.rank() == 0 && self.draw.one_in(2);
+            let number = Number::Float(if plain { 0.0 } else { self.draw.of(&SPLATS) });
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
             self.builder.broadcast_in_dim(scalar, &ty.shape, &[]).ok()?
         } else {
@@ -169,8 +178,24 @@ impl Drawing<'_> {
         for (child, ty) in children.into_iter().zip(&types) {
             values.push(self.value(child, ty)?);
         }
-        let made = self.builder.push(op, &values, vec![]).ok()?;
+        let made = self.builder.push(op.clone(), &values, vec![]).ok()?;
+        if self.draw.one_in(2) {
+            self.another_product(&op, &values);
+        }
         (self.builder.ty(made).ok()? == *ty).then_some(made)
+    }
+
+    /// A product with one of the operands of another: what is merged with it.
+    fn another_product(&mut self, op: &Op, values: &[ValueId]) {
+        let (mut values, other) = (values.to_vec(), self.draw.below(2));
+        let Op::DotGeneral(d) = op else { return };
+        let Ok(mut ty) = self.builder.ty(values[other]) else { return };
+        let taken = if other == 0 { [&d.lhs_batch, &d.lhs_contract] } else { [&d.rhs_batch, &d.rhs_contract] };
+        let free = (0..ty.rank()).find(|k| !taken.iter().any(|t| t.contains(k)));
+        let extent = self.draw.extent();
+        free.into_iter().for_each(|k| ty.shape[k] = extent);
+        values[other] = self.builder.input("", InputKind::User, ty);
+        self.beside.extend(self.builder.push(op.clone(), &values, vec![]).ok());
     }
 
     /// An op with the head of `node` that gives `ty`, and the types of its operands.
@@ -339,10 +364,18 @@ impl Drawing<'_> {
     fn pad(&mut self, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
         let (mut low, mut high, mut interior, mut from) =
             (ir::op::SignedDims::new(), ir::op::SignedDims::new(), Dims::new(), Shape::new());
-        for &n in &ty.shape {
-            let (extent, inside) = (self.draw.between(0, n), usize::from(self.draw.one_in(4)));
+        let images = self.draw.one_in(2);
+        for (d, &n) in ty.shape.iter().enumerate() {
+            // Half of the pads add to images: nothing to batch and features.
+            let idle = images && d < 2;
+            let extent = if idle { n } else { self.draw.between(0, n) };
+            let inside = usize::from(!idle && self.draw.one_in(4));
             let spread = extent + extent.saturating_sub(1) * inside;
-            let before = self.draw.below(4) as i64 - 1;
+            let before = match images {
+                true if idle => 0,
+                true => self.draw.below(n.saturating_sub(spread) + 1) as i64,
+                false => self.draw.below(4) as i64 - 1,
+            };
             low.push(before);
             high.push(n as i64 - spread as i64 - before);
             interior.push(inside);

@@ -4,7 +4,9 @@ use crate::{Class, Options, optimize};
 use std::fmt::Write;
 
 mod concat;
+mod convolution;
 mod layout;
+mod matmul;
 
 /// A program of these lines, `TYPE = OP`, numbered from 0; it returns the last value, or those of a `return` line.
 pub(super) fn program(lines: &[&str]) -> String {
