@@ -1,5 +1,6 @@
 //! What is known of an e-class: its type, its value if all elements are the same, and the line it came from.
 
+use crate::change::Platform;
 use crate::language::{Attributes, Head, Kind, Node};
 use egg::{Analysis, DidMerge, Id};
 use ir::{Graph, Literal, LocId, Number, Op, Type, ValueId, infer};
@@ -13,6 +14,7 @@ pub(crate) type EGraph = egg::EGraph<Node, Facts>;
 #[derive(Default)]
 pub(crate) struct Facts {
     pub(crate) attributes: Attributes,
+    pub(crate) platform: Platform,
     /// Where what is added now comes from.
     pub(crate) loc: LocId,
     /// The type of what is added now.
@@ -107,8 +109,8 @@ pub(crate) fn is_number(splat: &Literal, number: Number) -> bool {
 }
 
 /// The values of a graph's nodes as e-classes, in order; inputs are leaves.
-pub(crate) fn encode(graph: &Graph) -> (EGraph, Vec<Id>) {
-    let mut egraph = EGraph::new(Facts::default());
+pub(crate) fn encode(graph: &Graph, platform: Platform) -> (EGraph, Vec<Id>) {
+    let mut egraph = EGraph::new(Facts { platform, ..Facts::default() });
     let mut ids: Vec<Id> = Vec::with_capacity(graph.nodes().len());
     for node in graph.nodes() {
         let operands: SmallVec<[Id; 4]> = node.operands.iter().map(|v: &ValueId| ids[v.index()]).collect();

@@ -4,7 +4,7 @@
 //! has a name, a class, a reason, and holds in the reference evaluator on random programs (`tests/rules.rs`).
 
 use crate::analysis::{EGraph, add, attributes, is_number};
-use crate::change::Class;
+use crate::change::{Class, Platform};
 use crate::family::{self, Spelled};
 use crate::language::{Head, Node};
 use egg::{ENodeOrVar, Id, Pattern, PatternAst, Subst, Var};
@@ -266,11 +266,17 @@ impl Edit<'_> {
     pub fn concatenate(&mut self, operands: &[Id], dim: usize) -> Option<Id> {
         self.push(&Op::Concatenate { dim }, operands)
     }
-    /// Adds a contraction whose batch dimensions come first. XLA's CPU plugin transposes others into that form itself,
-    /// and then fails to run those of bf16 ("Unsupported element type for DotThunk").
+    /// Adds a contraction whose batch dimensions come first: XLA's CPU plugin transposes others into that form itself.
+    /// So it does with 16-bit operands that are no plain matrices, and then fails to run them ("Unsupported element type
+    /// for DotThunk"): declined too.
     pub fn dot_general(&mut self, lhs: Id, rhs: Id, d: DotGeneral) -> Option<Id> {
         let leads = |batch: &[usize]| batch.iter().enumerate().all(|(i, &dim)| i == dim);
         if !leads(&d.lhs_batch) || !leads(&d.rhs_batch) {
+            return None;
+        }
+        let matrices = |rank: usize| rank <= d.lhs_batch.len() + 2 && d.lhs_contract.len() == 1;
+        let narrow = self.dtype(lhs)?.size() == 2 && self.egraph.analysis.platform == Platform::Cpu;
+        if narrow && !(matrices(self.shape(lhs)?.len()) && matrices(self.shape(rhs)?.len())) {
             return None;
         }
         self.push(&Op::DotGeneral(d), &[lhs, rhs])

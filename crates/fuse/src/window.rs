@@ -28,7 +28,7 @@ pub(crate) type Use = (&'static str, Class, Vec<LocId>);
 /// # Errors
 /// `Internal` if what comes out is not well-typed.
 pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: usize) -> Result<Optimized> {
-    let (mut egraph, ids) = encode(graph);
+    let (mut egraph, ids) = encode(graph, options.platform);
     let steps = saturate(&mut egraph, rules, options.most, most);
     let unchanged = Optimized { graph: graph.clone(), used: vec![], steps: steps.len() };
     if steps.is_empty() {

@@ -31,16 +31,20 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let ranges: Vec<(usize, Range)> =
         space.map(|(i, &d)| (d, Range::strided(0, window[i], c.rhs_dilation[i]))).collect();
     let seen = to.slice(site.input, &ranges)?;
+    // In the type that sums are kept in: the CPU plugin fails to run 16-bit products of this form.
+    let sums = c.out.accumulator();
+    let (seen, kernel) = (to.convert(seen, sums)?, to.convert(site.kernel, sums)?);
     let product = DotGeneral {
         lhs_batch: Dims::new(),
         rhs_batch: Dims::new(),
         lhs_contract: c.input_spatial.iter().copied().chain([c.input_feature]).collect(),
         rhs_contract: c.kernel_spatial.iter().copied().chain([c.kernel_input_feature]).collect(),
         precision: c.precision,
-        out: c.out,
+        out: sums,
     };
     // Batch, then features; the result has space of extent 1 besides.
-    let mut product = to.push(Op::DotGeneral(product), &[seen, site.kernel])?;
+    let product = to.push(Op::DotGeneral(product), &[seen, kernel])?;
+    let mut product = to.convert(product, c.out)?;
     let mut shape = to.shape(product)?;
     if c.output_feature < c.output_batch {
         product = to.transpose(product, [1, 0].into_iter().collect())?;

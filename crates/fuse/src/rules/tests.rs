@@ -2,7 +2,7 @@
 
 use super::{THEMES, all};
 use crate::analysis::{EGraph, encode};
-use crate::change::Class;
+use crate::change::{Class, Platform};
 use crate::extract::{Choice, op_of};
 use crate::language::Node;
 use crate::rule::{Member, Ready, Right, Rule};
@@ -92,7 +92,7 @@ fn check(rule: &'static Rule, cases: usize) -> Result<(), String> {
 
 /// A program that gives, for every e-class that the rule rewrites in `graph`, the left sides and then the right sides.
 fn both_sides(graph: &Graph, ready: &Ready, member: &Member) -> Option<Graph> {
-    let (mut egraph, ids) = encode(graph);
+    let (mut egraph, ids) = encode(graph, Platform::Cpu);
     let root = egraph.find(ids[graph.outputs[0].value.index()]);
     let found = member.left.search_eclass(&egraph, root)?;
     let equal = found.substs.iter().map(|s| ready.apply(member, &mut egraph, root, s)).find(|e| !e.is_empty())?;
