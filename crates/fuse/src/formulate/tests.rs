@@ -165,3 +165,15 @@ fn time_is_linear() {
     // Ten times the work; quadratic time would be a hundred times.
     assert!(long < short * 40, "{short:?} {long:?}");
 }
+
+#[test]
+fn sums_over_features_and_space_run_as_they_did() {
+    let b = Builder::new("sums");
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F64, [2, 4, 4, 4]));
+    let grown = (0..4).try_fold(x, |x, _| b.unary(Unary::Tanh, plain(&b, x, 4, 3, 1, 1))).unwrap();
+    b.output("y", OutputKind::User, b.reduce(grown, ir::Reducer::Add, &[1, 2, 3]).unwrap());
+    let graph = b.finish();
+    let (after, changes) = formulated(&graph, Class::Exact, None);
+    assert_eq!(changes.len(), 4);
+    (0..10).for_each(|seed| assert_same_bits(&graph, &after, &Random(seed).inputs(&graph, false)));
+}
