@@ -20,6 +20,7 @@ from torchtpu._errors import Error
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._random import draw_again
+from torchtpu._recompute import mark_forward, marking, recompute
 from torchtpu.backend import decompositions
 from torchtpu.trace import walk
 
@@ -52,6 +53,8 @@ def capture_step(
 ) -> Step:
     """Traces one training step of ``model(**inputs)``; nothing is computed and nothing is allocated.
 
+    What the model runs in ``torch.utils.checkpoint`` is computed again in the backward pass.
+
     Args:
         model: its parameters and buffers may be abstract: made on the device ``"meta"``, or as fake tensors.
         inputs: the batch, by keyword.
@@ -63,10 +66,11 @@ def capture_step(
             are always returned.
 
     Raises:
-        Error: the loss is no scalar that depends on a parameter.
+        Error: the loss is no scalar that depends on a parameter, or the model checkpoints with ``use_reentrant=True``.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     forward, names = _export(model, inputs, loss)
+    mark_forward(forward.graph)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), **inputs}
     state = _state(model, optimizer, mode) if optimizer else {}
     arguments = {**{name: tensors[name] for name in names if name in tensors}, **state}
@@ -115,7 +119,8 @@ def _export(
     model: nn.Module, inputs: Mapping[str, Tensor], loss: Callable[[Any], Tensor]
 ) -> tuple[fx.GraphModule, list[str]]:
     """The forward graph, with source lines and module names, and what its inputs are called."""
-    program = torch.export.export(_Loss(model, loss), (), dict(inputs))
+    with marking():
+        program = torch.export.export(_Loss(model, loss), (), dict(inputs))
     names = [
         (spec.target or "").removeprefix("model.") if spec.target else spec.arg.name
         for spec in program.graph_signature.input_specs
@@ -211,6 +216,7 @@ def _update(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _program(gm: fx.GraphModule, model: nn.Module, names: list[str]) -> dict[str, Any]:
+    recompute(gm)
     decompose(gm, decompositions())
     hoist(gm)
     draw_again(gm)

@@ -12,6 +12,7 @@ pub(crate) fn is_out_of_memory(message: &str) -> bool {
 /// Whether a program runs, given what the compiler said and who holds the memory.
 pub(crate) fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
     let (target, limit) = (&ahead.target, ahead.outcome.machine.hbm_bytes);
+    let trains = ahead.training.is_some_and(|training| training.parameters > 0);
     let used = memory.map(|memory| {
         format!("{} of {} HBM", report::bytes((memory.peak + memory.code) as f64), report::bytes(limit as f64))
     });
@@ -30,7 +31,7 @@ pub(crate) fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
                 Some(used) => format!("does not fit on {target}: it needs {used} on a device"),
                 None => format!("does not fit on {target}"),
             },
-            advice: memory.map(|memory| ways_to_fit(target.generation, limit, memory)).unwrap_or_default(),
+            advice: memory.map(|memory| ways_to_fit(target.generation, limit, memory, trains)).unwrap_or_default(),
         },
         (Err(_), _) => {
             Verdict { runs: false, summary: format!("libtpu refuses to compile it for {target}"), advice: vec![] }
@@ -40,7 +41,7 @@ pub(crate) fn verdict(ahead: &Ahead, memory: Option<&Memory>) -> Verdict {
 
 /// What would make a program fit into `limit` bytes of one device, the least change first. Code is there whole on every device
 /// and for every batch.
-fn ways_to_fit(generation: Generation, limit: u64, memory: &Memory) -> Vec<String> {
+fn ways_to_fit(generation: Generation, limit: u64, memory: &Memory, trains: bool) -> Vec<String> {
     let bytes = |count: u64| report::bytes(count as f64);
     let mut ways = vec![];
     let room = limit.saturating_sub(memory.code);
@@ -53,6 +54,9 @@ fn ways_to_fit(generation: Generation, limit: u64, memory: &Memory) -> Vec<Strin
             bytes(temporaries),
             share * 100.0
         ));
+        if trains {
+            ways.push("activations of a training step can be computed again: torch.utils.checkpoint".to_owned());
+        }
     }
     if memory.aliased == 0 && memory.outputs > 0 {
         ways.push(format!(
@@ -96,25 +100,27 @@ mod tests {
             peak_step: 0,
             vmem_peak: 0,
         };
-        ways_to_fit(Generation::V5e, 16 * GIB, &memory)
+        ways_to_fit(Generation::V5e, 16 * GIB, &memory, true)
     }
 
     #[test]
     fn code_takes_room_from_everything() {
         let expected = [
             "temporaries hold 28.0 GiB: a batch of 43% of this one would fit, if they grow with it",
+            "activations of a training step can be computed again: torch.utils.checkpoint",
             "one v5p device has 95.0 GiB: it would fit there",
             "sharded evenly over 2 devices of v5e, with nothing kept whole, each would hold 16.0 GiB",
         ];
         assert_eq!(ways(32, 0), expected);
         let expected = [
             "temporaries hold 28.0 GiB: a batch of 29% of this one would fit, if they grow with it",
+            "activations of a training step can be computed again: torch.utils.checkpoint",
             "one v5p device has 95.0 GiB: it would fit there",
             "sharded evenly over 4 devices of v5e, with nothing kept whole, each would hold 12.0 GiB",
         ];
         assert_eq!(ways(32, 4), expected);
-        assert_eq!(ways(91, 0)[1], "one v5p device has 95.0 GiB: it would fit there");
-        assert_eq!(ways(91, 4)[1], "one tpu7x device has 96.0 GiB: it would fit there");
+        assert_eq!(ways(91, 0)[2], "one v5p device has 95.0 GiB: it would fit there");
+        assert_eq!(ways(91, 4)[2], "one tpu7x device has 96.0 GiB: it would fit there");
         assert_eq!(ways(32, 16), ["one v5p device has 95.0 GiB: it would fit there"]);
     }
 }

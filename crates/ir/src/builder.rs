@@ -338,6 +338,11 @@ impl Builder {
     pub fn element(&self, tuple: ValueId, index: usize) -> Result<ValueId> {
         self.push(Op::GetTupleElement { index }, &[tuple], vec![])
     }
+    /// `value` as it is, for what must wait for `after` and not be merged with what uses `value` itself.
+    pub fn behind_barrier(&self, value: ValueId, after: ValueId) -> Result<ValueId> {
+        let both = self.push(Op::OptimizationBarrier, &[value, after], vec![])?;
+        self.element(both, 0)
+    }
     /// All tensors of a tuple.
     pub fn elements(&self, tuple: ValueId) -> Result<Vec<ValueId>> {
         let n = match self.state.borrow().graph.ty(tuple) {

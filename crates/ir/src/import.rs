@@ -6,6 +6,7 @@
 //! as a mutation. Symbols have values by then ([`ImportOptions::dims`]), so the graph is concrete.
 
 mod arguments;
+mod barrier;
 mod body;
 mod call;
 mod control_flow;

@@ -129,6 +129,10 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             a.clone().into()
         }
         Op::Sort { dim, .. } => sort(args, *dim)?,
+        Op::OptimizationBarrier => {
+            ensure!(!args.is_empty(), "takes at least one operand");
+            one_or_tuple(args)
+        }
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");
@@ -471,9 +475,13 @@ fn sort(args: &[&TensorType], dim: usize) -> Result<Type> {
     ensure!(dim < key.rank(), "dimension {dim} of {key}");
     ensure!(!key.dtype.is_complex(), "complex numbers have no order");
     ensure!(rest.iter().all(|t| t.shape == key.shape), "operands differ in shape");
-    match args {
-        [only] => Ok((*only).clone().into()),
-        many => Ok(Type::Tuple(many.iter().map(|t| (*t).clone()).collect())),
+    Ok(one_or_tuple(args))
+}
+
+fn one_or_tuple(types: &[&TensorType]) -> Type {
+    match types {
+        [only] => (*only).clone().into(),
+        many => Type::Tuple(many.iter().map(|t| (*t).clone()).collect()),
     }
 }
 

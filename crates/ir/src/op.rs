@@ -140,6 +140,9 @@ pub enum Op {
         /// Equal keys keep their order.
         stable: bool,
     },
+    /// The operands as they are. What uses a result waits for all of them, and is never merged with what uses the operand
+    /// itself. One operand gives a tensor, more give a tuple.
+    OptimizationBarrier,
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
     RngBitGenerator {

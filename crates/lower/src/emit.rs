@@ -210,6 +210,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             }
             Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
+            Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,

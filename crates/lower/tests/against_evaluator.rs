@@ -441,6 +441,14 @@ fn random_bits() {
 }
 
 #[test]
+fn barriers() {
+    let mut j = Judge::new();
+    let (x, y) = (ints(DType::I32, &[2], &[3, -4]), ints(DType::U64, &[], &[7]));
+    j.op("one", Op::OptimizationBarrier, &[&x], EXACT);
+    j.op("two", Op::OptimizationBarrier, &[&x, &y], EXACT);
+}
+
+#[test]
 fn control_flow() {
     let mut j = Judge::new();
     for (name, graph) in programs::all() {

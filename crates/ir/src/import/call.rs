@@ -1,6 +1,7 @@
 //! Running the rule of one node and putting its results where the overload wants them.
 
 use super::arguments::{self, Assigned, Owned};
+use super::barrier::BARRIER;
 use super::control_flow::Control;
 use super::draws::Draw;
 use super::{Binding, Importer, Scope, python_ops, survey};
@@ -29,6 +30,9 @@ impl<'t> Importer<'t> {
         }
         if let Some(draw) = Draw::of(node) {
             return self.draw(scope, node, draw);
+        }
+        if node.target == BARRIER {
+            return self.barrier(scope, node);
         }
         if self.all_tabled(scope, node) {
             return Ok(());

@@ -1,5 +1,6 @@
 //! What the op table knows of a trace's targets.
 
+use super::barrier::BARRIER;
 use super::control_flow::Control;
 use super::draws::Draw;
 use super::python_ops;
@@ -86,5 +87,6 @@ const TRANSPARENT: [&str; 9] = [
 ];
 
 fn supported(node: &Node) -> bool {
-    python_ops::find(&node.target).is_some() || Draw::of(node).is_some() || find(&node.target).is_some()
+    let is_ours = Draw::of(node).is_some() || node.target == BARRIER;
+    is_ours || python_ops::find(&node.target).is_some() || find(&node.target).is_some()
 }

@@ -131,7 +131,7 @@ type Extents = &'static [usize];
 
 /// Every program, by file name.
 pub fn all() -> Vec<(&'static str, Graph)> {
-    let programs: [(&'static str, Build); 38] = [
+    let programs: [(&'static str, Build); 39] = [
         ("unary_float", || unaries(DType::F32)),
         ("unary_int", || unaries(DType::I32)),
         ("unary_bool", || unaries(DType::Bool)),
@@ -165,6 +165,7 @@ pub fn all() -> Vec<(&'static str, Graph)> {
         ("select_and_scatter", select_and_scatter),
         ("sort", sort),
         ("rng_bit_generator", rng_bit_generator),
+        ("optimization_barrier", optimization_barrier),
         ("while", while_loop),
         ("if", branch),
         ("donation", donation),

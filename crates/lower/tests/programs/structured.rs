@@ -282,6 +282,18 @@ pub(super) fn rng_bit_generator() -> Result<Graph> {
     Ok(p.done())
 }
 
+/// A tanh that is computed a second time, from behind a barrier.
+pub(super) fn optimization_barrier() -> Result<Graph> {
+    let mut p = Program::new("optimization_barrier");
+    let (x, y) = (p.arg(DType::F32, &[2]), p.arg(DType::I32, &[]));
+    let again = p.b.behind_barrier(x, y)?;
+    for value in [x, again] {
+        let once = p.b.unary(Unary::Tanh, value)?;
+        p.give(once);
+    }
+    Ok(p.done())
+}
+
 /// Doubles the second value until the first has counted down.
 pub(super) fn while_loop() -> Result<Graph> {
     let mut p = Program::new("while");

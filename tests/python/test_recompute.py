@@ -1,0 +1,145 @@
+"""Activation checkpointing in captured steps: the same results, and less kept for the backward pass."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import pytest
+import torch
+import torchtpu
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torchtpu import _native, _plugins
+from torchtpu._recompute import barrier
+from torchtpu._step import Step, capture_step
+
+BATCH, LENGTH = 8, 16
+
+
+def llama(layers: int = 2, **sizes: int) -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    small = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=layers, use_cache=False, **(small | sizes))).train()
+
+
+def tokens(batch: int = BATCH, length: int = LENGTH) -> dict[str, Tensor]:
+    ids = torch.randint(0, 64, (batch, length), generator=torch.Generator().manual_seed(1))
+    return {"input_ids": ids, "labels": ids}
+
+
+def checkpointed(model: nn.Module) -> nn.Module:
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model
+
+
+def run(step: Step) -> tuple[list[Tensor], list[Tensor]]:
+    """What the step gives, and its arguments after it."""
+    arguments = [t.detach().clone() for t in step.arguments.values()]
+    return _native.Program(step.trace.to_bytes(), plugin=_plugins.current())(arguments), arguments
+
+
+def barriers(step: Step) -> int:
+    nodes = step.trace.program["graph_module"]["graph"]["nodes"]
+    return sum(node["target"] == f"{barrier.__module__}.{barrier.__name__}" for node in nodes)
+
+
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable`:FutureWarning")
+def test_a_checkpointed_llama_takes_the_step_that_eager_takes() -> None:
+    model, batch = checkpointed(llama()), tokens()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(**batch).loss.backward()
+    optimizer.step()
+    step = capture_step(model, batch, optimizer=optimizer, return_gradients=True)
+    assert barriers(step) > 0
+    results, arguments = run(step)
+    optimizer.zero_grad()
+    loss = model(**batch).loss
+    loss.backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    torch.testing.assert_close(results, [loss.detach(), *gradients])
+    optimizer.step()
+    updated = dict(zip(step.arguments, arguments, strict=True))
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(updated[name], parameter.detach())
+
+
+class Wide(nn.Module):
+    """A region that is wide inside and ends in ``last``, between layers that are always kept."""
+
+    def __init__(self, last: Callable[[Tensor], Tensor], **options: bool) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 64)
+        self.down = nn.Linear(64, 8)
+        self.last = last
+        self.options = {"use_reentrant": False} | options
+
+    def region(self, x: Tensor) -> Tensor:
+        return self.last(self.down(self.up(x).tanh().exp()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.region, x.cos(), **self.options).sin().square().mean()
+
+
+def captured(last: Callable[[Tensor], Tensor], **options: bool) -> Step:
+    torch.manual_seed(0)
+    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+    return capture_step(Wide(last, **options), {"x": x}, loss=lambda loss: loss)
+
+
+class Dropped(nn.Module):
+    """Ones, of which dropout keeps some and doubles them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = checkpoint(lambda x: nn.functional.dropout((x * self.weight).exp(), 0.5), x, use_reentrant=False)
+        return kept.square().sum()
+
+
+def test_random_numbers_are_those_of_the_forward_pass() -> None:
+    step = capture_step(Dropped(), {"x": torch.ones(16, 64)}, loss=lambda loss: loss)
+    assert barriers(step) > 0
+    (loss, gradient), _ = run(step)
+    # Both are sums over what was kept, and would not agree if the backward pass had drawn anew.
+    assert 0 < loss < 4 * 16 * 64
+    torch.testing.assert_close(gradient.sum(), 2 * loss)
+
+
+def test_what_is_overwritten_is_kept() -> None:
+    step = captured(lambda y: y.add_(1).mul_(2).exp())
+    torch.manual_seed(0)
+    model = Wide(lambda y: y.add_(1).mul_(2).exp())
+    loss = model(step.arguments["x"])
+    loss.backward()
+    results, _ = run(step)
+    torch.testing.assert_close(results, [loss.detach(), *(p.grad for p in model.parameters())])
+
+
+def test_reentrant_checkpoints_are_refused() -> None:
+    with pytest.raises(torchtpu.Error, match="give use_reentrant=False"):
+        captured(torch.relu, use_reentrant=True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is left out")
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable`:FutureWarning")
+def test_a_checkpointed_step_keeps_less_in_hbm() -> None:
+    sizes = {"hidden_size": 128, "intermediate_size": 512}
+
+    def temporaries(prepare: Callable[[nn.Module], nn.Module]) -> tuple[int, float]:
+        with torch.device("meta"):
+            model = prepare(llama(3, **sizes)).bfloat16()
+        batch = {name: t.to("meta") for name, t in tokens(16, 512).items()}
+        step = capture_step(model, batch, optimizer=torch.optim.SGD(model.parameters()))
+        report = torchtpu.check(step.trace, target="v5e:1x1")
+        assert report.runs and report.flops is not None
+        return report.data["memory"]["temporaries"], report.flops
+
+    (kept, once), (dropped, twice) = temporaries(lambda model: model), temporaries(checkpointed)
+    assert dropped < 0.6 * kept, (dropped, kept)
+    # The layers' forward pass, of three parts of the work, is done twice.
+    assert 1.15 * once < twice < 1.4 * once, (once, twice)
