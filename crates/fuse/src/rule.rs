@@ -3,6 +3,8 @@
 //! The law: a right side never costs more than its left side everywhere, no rule merely commutes or associates, and each
 //! has a name, a class, a reason, and holds in the reference evaluator on random programs (`tests/rules.rs`).
 
+mod numbers;
+
 use crate::analysis::{EGraph, add, attributes, is_number};
 use crate::change::Class;
 use crate::language::{Head, Node};
@@ -123,7 +125,11 @@ impl Edit<'_> {
     }
     /// The op whose attributes `?name` matched.
     pub fn op(&self, name: &str) -> Option<Arc<Op>> {
-        attributes(self.egraph, self.var(name)).map(|(op, _)| op.clone())
+        self.attributes(self.var(name))
+    }
+    /// The op of an e-class of attributes, which is the last child of an e-node that has them.
+    pub fn attributes(&self, id: Id) -> Option<Arc<Op>> {
+        attributes(self.egraph, id).map(|(op, _)| op.clone())
     }
     /// Its type, if it is a tensor.
     pub fn ty(&self, id: Id) -> Option<TensorType> {

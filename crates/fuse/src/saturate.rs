@@ -44,7 +44,7 @@ pub(crate) fn saturate(egraph: &mut EGraph, rules: &[Ready], class: Class, most:
 }
 
 fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &mut Vec<Step>) {
-    let mut changed = false;
+    let mut dirty = false;
     for found in ready.left.search(egraph) {
         for subst in &found.substs {
             if steps.len() >= most {
@@ -53,6 +53,7 @@ fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &m
             let root = egraph.find(found.eclass);
             let start = egraph.nodes().len();
             egraph.analysis.loc = egraph[root].data.loc;
+            dirty = true; // even a rule that declines may have added parts of its right side
             let equal = ready.apply(egraph, root, subst);
             let nodes = (start, egraph.nodes().len());
             let mut news = false;
@@ -63,11 +64,10 @@ fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &m
             }
             if news {
                 steps.push(Step { rule: number, root, nodes });
-                changed = true;
             }
         }
     }
-    if changed {
+    if dirty {
         egraph.rebuild();
     }
 }
