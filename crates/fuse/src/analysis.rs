@@ -1,9 +1,13 @@
 //! What is known of an e-class: its type, its value if all elements are the same, and the line it came from.
 
+mod range;
+
 use crate::change::Platform;
 use crate::language::{Attributes, Head, Kind, Node};
 use egg::{Analysis, DidMerge, Id};
+use ir::eval::{Value, eval_node};
 use ir::{Graph, Literal, LocId, Number, Op, Type, ValueId, infer};
+pub(crate) use range::{Range, integers, range_of};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -28,6 +32,8 @@ pub(crate) struct Data {
     pub ty: Type,
     /// One element, as a 0-d literal, if all elements are known to be this one.
     pub splat: Option<Literal>,
+    /// Of integers and `bool`: least and greatest value that an element may have.
+    pub range: Option<Range>,
     /// The first op of the program that computes it, or that it was made for.
     pub loc: LocId,
 }
@@ -38,11 +44,13 @@ impl Analysis<Node> for Facts {
     fn make(egraph: &mut EGraph, node: &Node, _: Id) -> Data {
         let pending = egraph.analysis.pending.take();
         let ty = pending.unwrap_or_else(|| Type::Tuple(Vec::new()));
-        Data { ty, splat: splat(egraph, node), loc: egraph.analysis.loc }
+        let splat = splat(egraph, node);
+        Data { range: range::of(egraph, node, &ty, splat.as_ref()), splat, ty, loc: egraph.analysis.loc }
     }
 
     fn remake(egraph: &mut EGraph, node: &Node, id: Id) -> Data {
-        Data { splat: splat(egraph, node), ..egraph[id].data.clone() }
+        let (splat, known) = (splat(egraph, node), egraph[id].data.clone());
+        Data { range: range::of(egraph, node, &known.ty, splat.as_ref()), splat, ..known }
     }
 
     fn merge(&mut self, to: &mut Data, from: Data) -> DidMerge {
@@ -53,13 +61,16 @@ impl Analysis<Node> for Facts {
             to.splat = from.splat;
         }
         to.loc = first;
-        DidMerge(gained || first != own, lacked || first != from.loc)
+        let (before, both) = (to.range, range::both(to.range, from.range));
+        to.range = both;
+        DidMerge(gained || first != own || both != before, lacked || first != from.loc || both != from.range)
     }
 }
 
-/// The element that fills the value of a node, if one does: of constants, and of what only moves elements about.
+/// The element that fills the value of a node, if one does: of constants, of what only moves elements about, and of
+/// elementwise ops of such.
 fn splat(egraph: &EGraph, node: &Node) -> Option<Literal> {
-    let Head::With(kind) = node.head else { return None };
+    let Head::With(kind) = node.head else { return elementwise(egraph, node, &node.head.op()?) };
     match kind {
         Kind::Constant => match &*attributes(egraph, *node.children.last()?)?.0 {
             Op::Constant(l) => l.with_shape(ir::Shape::new()),
@@ -68,7 +79,28 @@ fn splat(egraph: &EGraph, node: &Node) -> Option<Literal> {
         Kind::BroadcastInDim | Kind::Reshape | Kind::Transpose | Kind::Slice | Kind::Reverse => {
             egraph[*node.children.first()?].data.splat.clone()
         }
+        Kind::Convert => elementwise(egraph, node, &attributes(egraph, *node.children.last()?)?.0),
         _ => None,
+    }
+}
+
+/// An elementwise op of values that one element fills each.
+fn elementwise(egraph: &EGraph, node: &Node, op: &Op) -> Option<Literal> {
+    let splats: Option<SmallVec<[&Literal; 3]>> =
+        node.operands().iter().map(|&c| egraph[c].data.splat.as_ref()).collect();
+    computed(op, &splats?)
+}
+
+/// What the reference evaluator makes of `op` without bodies over constants.
+pub(crate) fn computed(op: &Op, operands: &[&Literal]) -> Option<Literal> {
+    let types: SmallVec<[Type; 3]> = operands.iter().map(|l| l.ty.clone().into()).collect();
+    let ty = infer(op, &types.iter().collect::<SmallVec<[&Type; 3]>>(), &[]).ok()?;
+    let places = (0..operands.len()).map(ValueId::new).collect();
+    let node = ir::Node { op: op.clone(), operands: places, bodies: vec![], ty, loc: LocId::UNKNOWN };
+    let values: Vec<Value> = operands.iter().map(|&l| Value::Tensor(l.clone())).collect();
+    match eval_node(&node, &values.iter().collect::<Vec<_>>()).ok()? {
+        Value::Tensor(l) => Some(l),
+        Value::Tuple(_) => None,
     }
 }
 

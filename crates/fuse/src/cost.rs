@@ -68,11 +68,14 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         // Read in place by whatever is fused with them.
         Op::Iota { .. } | Op::BroadcastInDim { .. } | Op::Reshape { .. } => thousands(results, r.cheap) / 16,
         Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => thousands(results, r.cheap) / 4,
-        Op::Unary(u) => thousands(results, if is_dear(*u) { r.dear } else { r.cheap }),
-        Op::Binary(b) => thousands(results, if is_dear_binary(*b) { r.dear } else { r.cheap }),
-        Op::Compare(_) | Op::Select | Op::Convert { .. } | Op::BitcastConvert { .. } => thousands(results, r.cheap),
+        Op::Unary(u) => thousands(lanes(results, ty), rate_of_unary(r, *u)),
+        Op::Binary(b) => thousands(lanes(results, ty), rate_of_binary(r, *b, ty)),
+        Op::Compare(_) | Op::Convert { .. } => thousands(lanes(results, args[0]).max(lanes(results, ty)), r.cheap),
+        // Three operands to read.
+        Op::Select => thousands(lanes(results, ty), r.cheap * 5 / 4),
+        Op::BitcastConvert { .. } => thousands(lanes(results, ty), r.cheap),
         Op::Transpose { .. } | Op::Concatenate { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => moved(),
-        Op::Gather(_) => r.start + thousands(2 * bytes(ty), r.bytes) + thousands(results, r.cheap),
+        Op::Gather(_) => r.start + thousands(2 * bytes(ty) + bytes(args[1]), r.bytes) + thousands(results, r.cheap),
         Op::DotGeneral(d) => {
             let inner = tensor(args[0]).map_or(1, |t| d.lhs_contract.iter().map(|&i| t.shape[i] as u64).product());
             moved() + products(r, args[0], results.saturating_mul(inner))
@@ -81,13 +84,14 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::Reduce { .. } => r.start + thousands(args.iter().map(|t| numel(t)).sum(), r.cheap),
         Op::ReduceWindow { window, .. } => {
             let size: u64 = window.size.iter().map(|&s| s as u64).product();
-            r.start + thousands(results.saturating_mul(size), r.cheap)
+            // Element by element, not by rows.
+            r.start + thousands(results.saturating_mul(size), 4 * r.cheap)
         }
         Op::SelectAndScatter { .. } | Op::Scatter(_) => moved() + thousands(numel(args[0]), r.cheap),
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
         Op::RngBitGenerator { .. } => r.start + thousands(results, r.dear),
         // Nothing rewrites them, so what they cost never counts.
-        Op::While | Op::If => 0,
+        Op::While | Op::If | Op::OptimizationBarrier => 0,
     }
 }
 
@@ -101,6 +105,15 @@ fn convolution(r: &Rates, c: &Convolution, args: &[&Type], results: u64) -> u64 
     let last = c.input_feature == c.input_spatial.len() + 1;
     let turned = if r.features_last && !last { thousands(4 * bytes(args[0]), r.bytes) } else { 0 };
     products(r, args[0], count) + turned
+}
+
+/// Results counted by the vector lanes they take: twice for 8 bytes, half for a predicate.
+fn lanes(results: u64, ty: &Type) -> u64 {
+    match tensor(ty).map(|t| t.dtype) {
+        Some(DType::Bool) => results.div_ceil(2),
+        Some(d) if d.size() >= 8 => results.saturating_mul(2),
+        _ => results,
+    }
 }
 
 fn products(r: &Rates, operand: &Type, count: u64) -> u64 {
@@ -130,27 +143,28 @@ fn bytes(ty: &Type) -> u64 {
     }
 }
 
-fn is_dear(u: Unary) -> bool {
+/// Picoseconds for 1,000 results.
+fn rate_of_unary(r: &Rates, u: Unary) -> u64 {
     use Unary::{
-        Abs, Ceil, CountLeadingZeros, Floor, Imag, IsFinite, Negate, Not, Popcnt, Real, RoundNearestEven, Sign,
+        Abs, Ceil, CountLeadingZeros, Floor, Imag, IsFinite, Negate, Not, Popcnt, Real, RoundNearestEven, Rsqrt, Sign,
+        Sqrt,
     };
-    !matches!(
-        u,
-        Abs | Ceil
-            | CountLeadingZeros
-            | Floor
-            | Imag
-            | IsFinite
-            | Negate
-            | Not
-            | Popcnt
-            | Real
-            | RoundNearestEven
-            | Sign
-    )
+    match u {
+        // A bit changed, with no other operand to read.
+        Abs | Negate | Not | Real | Imag => r.cheap * 3 / 4,
+        Ceil | CountLeadingZeros | Floor | IsFinite | Popcnt | RoundNearestEven | Sign => r.cheap,
+        Rsqrt | Sqrt => 4 * r.cheap,
+        _ => r.dear,
+    }
 }
 
-fn is_dear_binary(b: Binary) -> bool {
-    use Binary::{Atan2, NextAfter, Polygamma, Power, Remainder, Zeta};
-    matches!(b, Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta)
+/// The same of two operands. Processors divide floats in a few cycles a vector, integers one by one.
+fn rate_of_binary(r: &Rates, b: Binary, ty: &Type) -> u64 {
+    use Binary::{Atan2, Divide, NextAfter, Polygamma, Power, Remainder, Zeta};
+    let is_int = tensor(ty).is_some_and(|t| t.dtype.is_int());
+    match b {
+        Divide if !is_int => 4 * r.cheap,
+        Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => r.dear,
+        _ => r.cheap,
+    }
 }

@@ -58,9 +58,10 @@ pub enum Kind {
     While,
     If,
     GetTupleElement,
+    OptimizationBarrier,
 }
 
-const KINDS: [(&str, Kind); 25] = [
+const KINDS: [(&str, Kind); 26] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -86,6 +87,7 @@ const KINDS: [(&str, Kind); 25] = [
     ("while", Kind::While),
     ("if", Kind::If),
     ("get_tuple_element", Kind::GetTupleElement),
+    ("optimization_barrier", Kind::OptimizationBarrier),
 ];
 
 impl Head {
@@ -122,6 +124,7 @@ impl Head {
             Op::While => Kind::While,
             Op::If => Kind::If,
             Op::GetTupleElement { .. } => Kind::GetTupleElement,
+            Op::OptimizationBarrier => Kind::OptimizationBarrier,
         };
         Head::With(kind)
     }

@@ -3,6 +3,8 @@
 //! The law: a right side never costs more than its left side everywhere, no rule merely commutes or associates, and each
 //! has a name, a class, a reason, and holds in the reference evaluator on random programs (`tests/rules.rs`).
 
+mod numbers;
+
 use crate::analysis::{EGraph, add, attributes, is_number};
 use crate::change::{Class, Platform};
 use crate::family::{self, Spelled};
@@ -152,11 +154,11 @@ impl Edit<'_> {
     }
     /// The op whose attributes `?name` matched.
     pub fn op(&self, name: &str) -> Option<Arc<Op>> {
-        self.op_of(self.var(name))
+        self.attributes(self.var(name))
     }
     /// The op of an e-class of attributes: the last child of an e-node.
-    pub fn op_of(&self, attributes_of: Id) -> Option<Arc<Op>> {
-        attributes(self.egraph, attributes_of).map(|(op, _)| op.clone())
+    pub fn attributes(&self, id: Id) -> Option<Arc<Op>> {
+        attributes(self.egraph, id).map(|(op, _)| op.clone())
     }
     /// The e-classes of the e-nodes with this head that have `id` among their children, in order, each once.
     pub fn users(&self, id: Id, head: Head) -> Vec<Id> {
@@ -194,16 +196,6 @@ impl Edit<'_> {
         let nan = |s: &Literal| s.ty.dtype.is_float() && is_number(s, Number::Float(f64::NAN));
         let infinite = [f64::INFINITY, f64::NEG_INFINITY].iter().any(|&n| self.is(id, Number::Float(n)));
         self.dtype(id).is_some_and(DType::is_float) && (infinite || self.splat(id).as_ref().is_some_and(nan))
-    }
-    /// The integer that fills it.
-    pub fn integer(&self, id: Id) -> Option<i64> {
-        let splat = self.splat(id).filter(|s| s.ty.dtype.is_int())?;
-        let (bytes, signed) = (splat.dense_bytes(), !splat.ty.dtype.is_unsigned());
-        let fill = if signed && bytes.last()? & 0x80 != 0 { 0xff } else { 0 };
-        let mut wide = [fill; 8];
-        wide[..bytes.len()].copy_from_slice(&bytes);
-        let value = i64::from_le_bytes(wide);
-        (signed || value >= 0).then_some(value)
     }
     /// Whether all its elements are `number`, bit by bit.
     pub fn is(&self, id: Id, number: Number) -> bool {

@@ -3,12 +3,17 @@
 mod algebra;
 mod concat;
 mod contract;
+mod convert;
 mod convolution;
+mod index;
 mod layout;
 mod matmul;
 mod page;
+mod reduce;
 mod reshape;
+mod select;
 mod shapes;
+mod strength;
 #[cfg(test)]
 mod tests;
 mod transpose;
@@ -19,8 +24,13 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 8] = [
+pub const THEMES: [(&str, &[Rule]); 13] = [
     ("algebra", algebra::RULES),
+    ("strength", strength::RULES),
+    ("select", select::RULES),
+    ("convert", convert::RULES),
+    ("reduce", reduce::RULES),
+    ("index", index::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),
     ("reshape", reshape::RULES),

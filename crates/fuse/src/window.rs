@@ -73,7 +73,14 @@ fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
 /// The rules that made what was chosen, in the order in which they were used.
 fn used(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], makers: &Makers, rules: &[Ready]) -> Vec<Use> {
     let chosen = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
-    let mut numbers: Vec<usize> = chosen.collect::<FxHashSet<_>>().into_iter().collect();
+    // A step that made nothing new, such as `x * 1` to `x`, shows in what it rewrote being gone.
+    let needed: FxHashSet<Id> = order.iter().copied().collect();
+    let gone = |s: &Step| {
+        let class = egraph.find(s.root);
+        needed.contains(&class) && position(egraph, class, usize::from(s.root)) != choice.get(&class).copied()
+    };
+    let quiet = steps.iter().enumerate().filter(|(_, s)| s.nodes.0 == s.nodes.1 && gone(s)).map(|(n, _)| n);
+    let mut numbers: Vec<usize> = chosen.chain(quiet).collect::<FxHashSet<_>>().into_iter().collect();
     numbers.sort_unstable();
     let of = |n: usize| {
         let rule = rules[steps[n].rule].rule;

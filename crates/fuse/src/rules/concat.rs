@@ -343,7 +343,7 @@ fn slice(e: &Edit<'_>, name: &str) -> Option<Slice> {
 }
 
 fn slice_of(e: &Edit<'_>, attributes: Id) -> Option<Slice> {
-    match &*e.op_of(attributes)? {
+    match &*e.attributes(attributes)? {
         Op::Slice { start, limit, stride } => Some((start.clone(), limit.clone(), stride.clone())),
         _ => None,
     }
@@ -368,7 +368,7 @@ fn pad(e: &Edit<'_>, name: &str) -> Option<(SignedDims, SignedDims, Dims)> {
 /// The parts that `x` is concatenated of along `dim`, or itself.
 fn parts_of(e: &Edit<'_>, x: Id, dim: usize) -> Vec<Id> {
     let along =
-        |attributes: Id| matches!(e.op_of(attributes).as_deref(), Some(Op::Concatenate { dim: d }) if *d == dim);
+        |attributes: Id| matches!(e.attributes(attributes).as_deref(), Some(Op::Concatenate { dim: d }) if *d == dim);
     let node = e.nodes(x, Head::With(Kind::Concatenate)).find(|n| n.children.last().is_some_and(|&a| along(a)));
     node.map_or_else(|| vec![x], |n| n.operands().to_vec())
 }

@@ -307,7 +307,7 @@ fn merged(e: &mut Edit<'_>, lhs: bool) -> Option<Id> {
         let mut dots = e.nodes(user, Head::With(Kind::DotGeneral));
         let part = dots.find_map(|n| {
             let (with, part) = if lhs { (n.children[0], n.children[1]) } else { (n.children[1], n.children[0]) };
-            (with == shared && e.op_of(n.children[2]).as_deref() == Some(&*d)).then_some(part)
+            (with == shared && e.attributes(n.children[2]).as_deref() == Some(&*d)).then_some(part)
         });
         let fits = |part: &Id| e.shape(*part).is_some_and(|s| beside(&s)) && !is_joined(e, *part, dim);
         parts.extend(part.filter(fits).filter(|p| parts.iter().all(|(_, known)| known != p)).map(|p| (user, p)));

@@ -149,7 +149,7 @@ pub(super) fn splat(e: &mut Edit<'_>, element: &ir::Literal, shape: &Shape) -> O
 /// The first operand of an e-node of this kind that makes `y`, and its op, if that is as wanted.
 pub(super) fn operand(e: &Edit<'_>, y: Id, kind: Kind, wanted: impl Fn(&Op) -> bool) -> Option<(Id, Op)> {
     e.nodes(y, Head::With(kind)).find_map(|n| {
-        let op = e.op_of(*n.children.last()?)?;
+        let op = e.attributes(*n.children.last()?)?;
         wanted(&op).then(|| (n.children[0], (*op).clone()))
     })
 }

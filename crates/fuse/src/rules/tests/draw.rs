@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 const DTYPES: [DType; 7] = [DType::F32, DType::F32, DType::F64, DType::BF16, DType::I32, DType::I64, DType::Bool];
 const FLOATS: [f64; 12] =
     [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 1e-30, 3e38, -7.25];
-const SPLATS: [f64; 7] = [0.0, 1.0, -0.0, -1.0, 2.0, f64::INFINITY, f64::NEG_INFINITY];
+const SPLATS: [f64; 12] = [0.0, 0.0, 1.0, 1.0, -0.0, -1.0, 2.0, 3.0, 0.5, 4.0, f64::INFINITY, f64::NEG_INFINITY];
 
 /// A source of random choices, the same for a rule in every run.
 pub(super) struct Draw(u64);
@@ -95,6 +95,7 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         ops: FxHashMap::default(),
         beside: vec![],
         slices: FxHashMap::default(),
+        splat: None,
     };
     let root = drawing.value(Id::from(pattern.len() - 1), &ty)?;
     drawing.builder.output("", OutputKind::User, root);
@@ -114,6 +115,8 @@ struct Drawing<'a> {
     beside: Vec<ValueId>,
     /// The last slice of a variable: starts and limits.
     slices: FxHashMap<Var, (Dims, Dims)>,
+    /// The constant drawn last.
+    splat: Option<Number>,
 }
 
 /// An op, the types of its operands and the type of its result.
@@ -151,9 +154,15 @@ impl Drawing<'_> {
             };
             let parts = [part(first), part(ty.shape[dim] - first)];
             self.builder.concatenate(&parts, dim).ok()?
-        } else if self.draw.one_in(if ty.rank() == 0 { 2 } else { 4 }) {
+        } else if ty.dtype.is_int() && ty.rank() > 0 && self.draw.one_in(2) {
+            self.counting(ty)?
+        } else if self.draw.one_in(if ty.rank() == 0 { 2 } else { 3 }) {
+            // Rules with two constants often want them alike.
+            let again = self.splat.filter(|_| self.draw.one_in(3));
             let plain = ty.rank() == 0 && self.draw.one_in(2);
-            let number = Number::Float(if plain { 0.0 } else { self.draw.of(&SPLATS) });
+            let fresh = Number::Float(if plain { 0.0 } else { self.draw.of(&SPLATS) });
+            let number = again.unwrap_or(fresh);
+            self.splat = Some(number);
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
             self.builder.broadcast_in_dim(scalar, &ty.shape, &[]).ok()?
         } else {
@@ -161,6 +170,17 @@ impl Drawing<'_> {
         };
         self.values.insert(v, (value, ty.clone()));
         Some(value)
+    }
+
+    /// Consecutive integers along a dimension, from 0 or 1 on.
+    fn counting(&mut self, ty: &TensorType) -> Option<ValueId> {
+        let dim = if self.draw.one_in(2) { ty.rank() - 1 } else { self.draw.below(ty.rank()) };
+        let iota = self.builder.iota(ty.dtype, &ty.shape, dim).ok()?;
+        if !self.draw.one_in(4) {
+            return Some(iota);
+        }
+        let one = self.builder.full(Number::Int(1), ty.dtype, &ty.shape).ok()?;
+        self.builder.add(iota, one).ok()
     }
 
     fn node(&mut self, node: &Node, ty: &TensorType) -> Option<ValueId> {
@@ -205,7 +225,7 @@ impl Drawing<'_> {
         if let Some(op) = node.head.op() {
             let types = match node.head {
                 Head::Unary(Unary::IsFinite) => vec![like(DType::F32)],
-                Head::Compare(_) => vec![like(self.draw.of(&DTYPES)); 2],
+                Head::Compare(_) => vec![like(self.compared()); 2],
                 Head::DynamicUpdateSlice => {
                     let less = |n: usize, draw: &mut Draw| n - if draw.one_in(2) { 0 } else { draw.below(n + 1) };
                     let update = ty.shape.iter().map(|&n| less(n, self.draw)).collect();
@@ -233,6 +253,11 @@ impl Drawing<'_> {
             return Some((op, types));
         }
         self.attributed(kind, count, ty)
+    }
+
+    /// A type to compare in: an integer half of the time, since rules about comparisons often need one.
+    fn compared(&mut self) -> DType {
+        if self.draw.one_in(2) { self.draw.of(&[DType::I32, DType::I64]) } else { self.draw.of(&DTYPES) }
     }
 
     fn attributed(&mut self, kind: Kind, count: usize, ty: &TensorType) -> Option<(Op, Vec<TensorType>)> {
@@ -284,7 +309,9 @@ impl Drawing<'_> {
             }
             Kind::DotGeneral => self.dot_general(ty),
             Kind::Reduce => {
-                let reducers = [Reducer::Add, Reducer::Add, Reducer::Multiply, Reducer::Maximum, Reducer::Minimum];
+                let numbers = [Reducer::Add, Reducer::Add, Reducer::Multiply, Reducer::Maximum, Reducer::Minimum];
+                let truths = [Reducer::And, Reducer::Or, Reducer::Xor, Reducer::Maximum, Reducer::Minimum];
+                let reducers = if ty.dtype == DType::Bool { truths } else { numbers };
                 let more = self.draw.between(1, 2);
                 let dims = self.draw.subset(rank + more, more);
                 let mut kept = shape.iter().copied();
@@ -295,6 +322,7 @@ impl Drawing<'_> {
             }
             Kind::ReduceWindow => self.reduce_window(ty),
             Kind::Convolution => self.convolution(ty)?,
+            Kind::Gather => self.gather(ty),
             _ => return None,
         })
     }
@@ -319,6 +347,14 @@ impl Drawing<'_> {
             // the same extents with ones among them: order matters to many rules
             let mut other: Shape = shape.iter().copied().filter(|&n| n != 1).collect();
             (0..self.draw.below(3)).for_each(|_| other.insert(self.draw.below(other.len() + 1), 1));
+            return other;
+        }
+        if let [lead @ .., last] = shape
+            && self.draw.one_in(2)
+        {
+            // the last extent kept: rows of another arrangement
+            let mut other = self.reshaped(lead);
+            other.push(*last);
             return other;
         }
         let mut other = Shape::new();
@@ -403,10 +439,10 @@ impl Drawing<'_> {
 
     fn dot_general(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
         let rank = ty.rank();
-        let batch = self.draw.below(rank.min(2) + 1);
+        let batch = if self.draw.one_in(2) { 0 } else { self.draw.below(rank.min(2) + 1) };
         let of_lhs = self.draw.below(rank - batch + 1);
         let contracted = {
-            let n = self.draw.below(3);
+            let n = self.draw.of(&[0, 1, 1, 1, 2]);
             self.draw.shape(n)
         };
         let side = |draw: &mut Draw, free: &[usize]| {
@@ -431,6 +467,56 @@ impl Drawing<'_> {
         let (precision, out) = (Precision::Highest, ty.dtype);
         let d = DotGeneral { lhs_batch, rhs_batch, lhs_contract, rhs_contract, precision, out };
         (Op::DotGeneral(d), vec![lhs, rhs])
+    }
+
+    /// A gather of windows along some dimensions of the result; others are the batch, of which a few may be paired.
+    fn gather(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
+        let draw = &mut *self.draw;
+        let kept = draw.below(ty.rank() + 1);
+        let offset_dims = draw.subset(ty.rank(), kept);
+        let batch: Dims = (0..ty.rank()).filter(|d| !offset_dims.contains(d)).collect();
+        let paired = if draw.one_in(2) { draw.below(batch.len() + 1) } else { 0 };
+        let start_indices_batching_dims = draw.subset(batch.len(), paired);
+        let collapsed = draw.between(0, 2);
+        // Kinds of the operand's dimensions: of the window, collapsed, paired.
+        let kinds = [vec![0; offset_dims.len()], vec![1; collapsed], vec![2; paired]].concat();
+        let order = draw.permutation(kinds.len());
+        let (mut windows, mut pairs) = (offset_dims.iter(), start_indices_batching_dims.iter());
+        let (mut shape, mut slice_sizes) = (Shape::new(), Shape::new());
+        let (mut collapsed_slice_dims, mut operand_batching_dims, mut free) = (Dims::new(), Dims::new(), Dims::new());
+        for (d, &i) in order.iter().enumerate() {
+            let size = if kinds[i] == 0 { windows.next().map_or(1, |&o| ty.shape[o]) } else { 1 };
+            slice_sizes.push(size);
+            shape.push(match kinds[i] {
+                2 => pairs.next().map_or(1, |&p| ty.shape[batch[p]]),
+                _ => size + draw.below(4),
+            });
+            match kinds[i] {
+                1 => collapsed_slice_dims.push(d),
+                2 => operand_batching_dims.push(d),
+                _ => free.push(d),
+            }
+        }
+        let some = draw.below(free.len() + 1);
+        let more: Dims = draw.subset(free.len(), some).into_iter().map(|i| free[i]).collect();
+        let start_index_map: Dims = collapsed_slice_dims.iter().chain(&more).copied().collect();
+        let mut indices: Shape = batch.iter().map(|&d| ty.shape[d]).collect();
+        let bare = start_index_map.len() == 1 && draw.one_in(3);
+        let index_vector_dim = indices.len();
+        if !bare {
+            indices.push(start_index_map.len());
+        }
+        let from = TensorType::new(draw.of(&[DType::I32, DType::I64]), indices);
+        let g = ir::op::Gather {
+            offset_dims,
+            collapsed_slice_dims,
+            operand_batching_dims,
+            start_indices_batching_dims,
+            start_index_map,
+            index_vector_dim,
+            slice_sizes,
+        };
+        (Op::Gather(g), vec![TensorType { dtype: ty.dtype, shape }, from])
     }
 
     /// A plain convolution with batch and features first, over up to two dimensions.
