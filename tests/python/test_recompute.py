@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 
@@ -66,43 +67,37 @@ def test_a_checkpointed_llama_takes_the_step_that_eager_takes() -> None:
         torch.testing.assert_close(updated[name], parameter.detach())
 
 
-class Wide(nn.Module):
-    """A region that is wide inside and ends in ``last``, between layers that are always kept."""
-
-    def __init__(self, last: Callable[[Tensor], Tensor], **options: bool) -> None:
-        super().__init__()
-        self.up = nn.Linear(8, 64)
-        self.down = nn.Linear(64, 8)
-        self.last = last
-        self.options = {"use_reentrant": False} | options
-
-    def region(self, x: Tensor) -> Tensor:
-        return self.last(self.down(self.up(x).tanh().exp()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return checkpoint(self.region, x.cos(), **self.options).sin().square().mean()
+def dropped(x: Tensor) -> Tensor:
+    return nn.functional.dropout(x, 0.5)
 
 
-def captured(last: Callable[[Tensor], Tensor], **options: bool) -> Step:
-    torch.manual_seed(0)
-    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
-    return capture_step(Wide(last, **options), {"x": x}, loss=lambda loss: loss)
+def drawn(x: Tensor) -> Tensor:
+    return x * (torch.rand_like(x) < 0.5) * 2
 
 
-class Dropped(nn.Module):
-    """Ones, of which dropout keeps some and doubles them."""
+class Random(nn.Module):
+    """Ones, some of which are kept, and doubled."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Tensor], Tensor], use_reentrant: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(64))
+        self.keep = keep
+        self.use_reentrant = use_reentrant
+
+    def region(self, x: Tensor) -> Tensor:
+        return self.keep((x * self.weight).exp())
 
     def forward(self, x: Tensor) -> Tensor:
-        kept = checkpoint(lambda x: nn.functional.dropout((x * self.weight).exp(), 0.5), x, use_reentrant=False)
-        return kept.square().sum()
+        return checkpoint(self.region, x, use_reentrant=self.use_reentrant).square().sum()
 
 
-def test_random_numbers_are_those_of_the_forward_pass() -> None:
-    step = capture_step(Dropped(), {"x": torch.ones(16, 64)}, loss=lambda loss: loss)
+def captured(model: nn.Module, rows: int = 16) -> Step:
+    return capture_step(model, {"x": torch.ones(rows, 64)}, loss=lambda loss: loss)
+
+
+@pytest.mark.parametrize("keep", [dropped, drawn])
+def test_random_numbers_are_those_of_the_forward_pass(keep: Callable[[Tensor], Tensor]) -> None:
+    step = captured(Random(keep))
     assert barriers(step) > 0
     (loss, gradient), _ = run(step)
     # Both are sums over what was kept, and would not agree if the backward pass had drawn anew.
@@ -110,19 +105,32 @@ def test_random_numbers_are_those_of_the_forward_pass() -> None:
     torch.testing.assert_close(gradient.sum(), 2 * loss)
 
 
-def test_what_is_overwritten_is_kept() -> None:
-    step = captured(lambda y: y.add_(1).mul_(2).exp())
-    torch.manual_seed(0)
-    model = Wide(lambda y: y.add_(1).mul_(2).exp())
-    loss = model(step.arguments["x"])
+class Overwriting(nn.Module):
+    """Writes to a region's input after the region."""
+
+    def __init__(self, region: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((64,), 0.5))
+        self.region = region
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = x * self.weight
+        result = self.region(lambda x: x.exp().exp(), scaled)
+        scaled.detach().add_(1)
+        return (result * scaled.detach()).mean()
+
+
+def test_what_is_overwritten_is_not_computed_again() -> None:
+    results, _ = run(captured(Overwriting(functools.partial(checkpoint, use_reentrant=False)), rows=1))
+    model = Overwriting(lambda function, x: function(x))
+    loss = model(torch.ones(1, 64))
     loss.backward()
-    results, _ = run(step)
-    torch.testing.assert_close(results, [loss.detach(), *(p.grad for p in model.parameters())])
+    torch.testing.assert_close(results, [loss.detach(), model.weight.grad])
 
 
 def test_reentrant_checkpoints_are_refused() -> None:
     with pytest.raises(torchtpu.Error, match="give use_reentrant=False"):
-        captured(torch.relu, use_reentrant=True)
+        captured(Random(dropped, use_reentrant=True))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is left out")
