@@ -67,6 +67,8 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::Input { .. } | Op::Constant(_) | Op::GetTupleElement { .. } => 0,
         // Read in place by whatever is fused with them.
         Op::Iota { .. } | Op::BroadcastInDim { .. } | Op::Reshape { .. } => thousands(results, r.cheap) / 16,
+        // XLA's CPU backend copies what is sliced out of a product; a TPU reads it in place.
+        Op::Slice { .. } if platform == Platform::Cpu => thousands(2 * bytes(ty), r.bytes),
         Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => thousands(results, r.cheap) / 4,
         Op::Unary(u) => thousands(lanes(results, ty), rate_of_unary(r, *u)),
         Op::Binary(b) => thousands(lanes(results, ty), rate_of_binary(r, *b, ty)),

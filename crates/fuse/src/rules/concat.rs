@@ -63,22 +63,18 @@ pub(super) static RULES: &[Rule] = &[
         name: "concatenate-of-slices",
         class: Exact,
         why: "what was cut is whole again",
-        left: "(concatenate (slice ?x ?s*)... ?a)",
-        right: Right::Build("(slice ?x), where each slice starts where the one before it ends", |e| {
-            let (dim, parts) = (concatenated(e, "a")?, e.vars("s"));
-            let mut all = slice_of(e, parts[0])?;
-            for &part in &parts[1..] {
-                let next = slice_of(e, part)?;
-                let beside = |d: usize| d == dim || (next.0[d], next.1[d], next.2[d]) == (all.0[d], all.1[d], all.2[d]);
-                let follows = next.0[dim] == all.1[dim] && next.2[dim] == 1 && all.2[dim] == 1;
-                if !follows || !(0..all.0.len()).all(beside) {
-                    return None;
+        left: "(concatenate (slice ?x ?s) ?y*... ?a)",
+        right: Right::Build(
+            "(slice ?x), where each ?y* is a slice of ?x that starts where the one before it ends",
+            |e| {
+                let (dim, x, mut all) = (concatenated(e, "a")?, e.var("x"), slice(e, "s")?);
+                for part in e.vars("y") {
+                    all.1[dim] = next_to(e, part, x, &all, dim)?;
                 }
-                all.1[dim] = next.1[dim];
-            }
-            let (start, limit, stride) = all;
-            e.push(&Op::Slice { start, limit, stride }, &[e.var("x")])
-        }),
+                let (start, limit, stride) = all;
+                e.push(&Op::Slice { start, limit, stride }, &[x])
+            },
+        ),
     },
     Rule {
         name: "concatenate-of-concatenates",
@@ -347,6 +343,17 @@ fn slice_of(e: &Edit<'_>, attributes: Id) -> Option<Slice> {
         Op::Slice { start, limit, stride } => Some((start.clone(), limit.clone(), stride.clone())),
         _ => None,
     }
+}
+
+/// Where `part` ends along `dim`, if it is a slice of `x` that goes on where `before` ends.
+fn next_to(e: &Edit<'_>, part: Id, x: Id, before: &Slice, dim: usize) -> Option<usize> {
+    let follows = |next: &Slice| {
+        let same = |d: usize| (next.0[d], next.1[d], next.2[d]) == (before.0[d], before.1[d], before.2[d]);
+        let on = next.0[dim] == before.1[dim] && next.2[dim] == 1 && before.2[dim] == 1;
+        on && (0..next.0.len()).all(|d| d == dim || same(d))
+    };
+    let of_x = e.nodes(part, Head::With(Kind::Slice)).filter(|n| n.children[0] == x);
+    of_x.filter_map(|n| slice_of(e, n.children[1])).find(follows).map(|next| next.1[dim])
 }
 
 /// The dimension of the concatenation that `?name` names.

@@ -94,6 +94,7 @@ pub(super) fn program(draw: &mut Draw, pattern: &PatternAst<Node>) -> Option<Gra
         values: FxHashMap::default(),
         ops: FxHashMap::default(),
         beside: vec![],
+        sliced: None,
         slices: FxHashMap::default(),
         splat: None,
     };
@@ -113,6 +114,8 @@ struct Drawing<'a> {
     ops: FxHashMap<Var, Drawn>,
     /// What shares operands with parts of the program.
     beside: Vec<ValueId>,
+    /// A variable of which there is a slice.
+    sliced: Option<Var>,
     /// The last slice of a variable: starts and limits.
     slices: FxHashMap<Var, (Dims, Dims)>,
     /// The constant drawn last.
@@ -135,6 +138,10 @@ impl Drawing<'_> {
     fn variable(&mut self, v: Var, ty: &TensorType) -> Option<ValueId> {
         if let Some((value, known)) = self.values.get(&v) {
             return (known == ty).then_some(*value);
+        }
+        if let Some(value) = self.beside_a_slice(ty) {
+            self.values.insert(v, (value, ty.clone()));
+            return Some(value);
         }
         let value = if self.draw.one_in(5) {
             // Often along the dimension of channels, as biases and scales are.
@@ -249,6 +256,7 @@ impl Drawing<'_> {
             if let Op::Slice { start, limit, .. } = &op {
                 types[0].shape.iter_mut().for_each(|n| *n += self.draw.below(3));
                 self.slices.insert(*v, (start.clone(), limit.clone()));
+                self.sliced = Some(*v);
             }
             return Some((op, types));
         }
@@ -366,6 +374,14 @@ impl Drawing<'_> {
         }
         other.push(rest);
         other
+    }
+
+    /// Half the time, if the pattern slices a variable, another slice of it.
+    fn beside_a_slice(&mut self, ty: &TensorType) -> Option<ValueId> {
+        let sliced = self.sliced.filter(|_| self.draw.one_in(2))?;
+        let (value, from) = self.values.get(&sliced).filter(|(_, from)| from.rank() == ty.rank())?.clone();
+        let (op, _) = self.another_slice(sliced, ty).filter(|_| from.dtype == ty.dtype)?;
+        self.builder.push(op, &[value], vec![]).ok()
     }
 
     /// A slice of type `ty` of a variable that is there already, often beside the one before.

@@ -1,6 +1,6 @@
 //! Small programs on which rules have to be picked, and what has to come out.
 
-use crate::{Class, Options, optimize};
+use crate::{Class, Options, Platform, optimize};
 use std::fmt::Write;
 
 mod concat;
@@ -33,8 +33,14 @@ pub(super) fn program(lines: &[&str]) -> String {
 /// something is there. The ops that are left, without inputs and constants, have to be `ops`.
 #[track_caller]
 pub(super) fn picks(rule: Option<&str>, lines: &[&str], ops: &[&str]) {
+    picks_on(Platform::Cpu, rule, lines, ops);
+}
+
+/// [`picks`] on one platform.
+#[track_caller]
+pub(super) fn picks_on(platform: Platform, rule: Option<&str>, lines: &[&str], ops: &[&str]) {
     let graph = ir::text::parse(&program(lines)).expect("a program");
-    let options = Options { most: Class::Reassociating, ..Options::default() };
+    let options = Options { most: Class::Reassociating, platform, ..Options::default() };
     let (made, changes) = optimize(&graph, options).expect("a program");
     ir::verify(&made).expect("well-typed");
     let (text, rules) = (ir::text::canonical(&made), changes.iter().map(|c| c.rule).collect::<Vec<_>>());
