@@ -238,23 +238,6 @@ pub(super) static RULES: &[Rule] = &[
             of_whole_window,
         ),
     },
-    Rule {
-        name: "max-window-of-bounded",
-        class: Exact,
-        why: "one bound a window instead of one an element of it: relu before pooling",
-        left: "(reduce_window (maximum ?x ?c) ?w)",
-        right: Right::Build(
-            "(maximum (reduce_window ?x ?w) ?c), where ?c is a constant and no window is all padding",
-            |e| {
-                let (reducer, window) = windows(e)?;
-                let element = e.splat(e.var("c")).filter(|_| reducer == Reducer::Maximum && always_inside(&window))?;
-                let inside = e.numel(e.var("x"))? > 0;
-                let greatest = inside.then(|| e.push(&Op::ReduceWindow { reducer, window }, &[e.var("x")]))??;
-                let bound = e.fill(&element)?;
-                e.binary(Binary::Maximum, greatest, bound)
-            },
-        ),
-    },
 ];
 
 /// A reducer and the dimensions it takes away.
@@ -415,15 +398,6 @@ fn windows(e: &Edit<'_>) -> Option<(Reducer, Window)> {
 /// Whether windows along dimension `d` are its elements.
 fn is_trivial(w: &Window, d: usize) -> bool {
     w.size[d] == 1 && w.strides[d] == 1 && w.padding[d] == (0, 0) && w.base_dilation[d] == 1
-}
-
-/// Whether each window holds an element of the operand, which has some.
-fn always_inside(w: &Window) -> bool {
-    let fits = |pad: i64, size: usize| (0..size as i64).contains(&pad);
-    (0..w.size.len()).all(|d| {
-        let plain = w.base_dilation[d] == 1 && w.dilation[d] == 1;
-        plain && fits(w.padding[d].0, w.size[d]) && fits(w.padding[d].1, w.size[d])
-    })
 }
 
 fn of_trivial_window(e: &Edit<'_>, of: fn(Reducer) -> bool) -> Option<Id> {
