@@ -46,6 +46,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	done
 	$(PYTHON) tests/python/sweep_models.py target/test-models.jsonl --again
 	rm target/test-models.jsonl
+	CASES=500 cargo test -q --release -p torchtpu-fuse
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	cargo build -q --release -p torchtpu-ir --example samples --example evaluate

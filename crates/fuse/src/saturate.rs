@@ -10,8 +10,8 @@ use egg::{Id, Language, Searcher};
 /// Rounds over all rules at most.
 const ITERATIONS: usize = 6;
 /// E-nodes at most, as a multiple of those of the graph, and a few more.
-const GROWTH: usize = 4;
-const SLACK: usize = 500;
+const GROWTH: usize = 8;
+const SLACK: usize = 2000;
 
 /// One use of a rule.
 #[derive(Clone, Debug)]

@@ -29,6 +29,7 @@ pub(crate) type Use = (&'static str, Class, Vec<LocId>);
 /// `Internal` if what comes out is not well-typed.
 pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: usize) -> Result<Optimized> {
     let (mut egraph, ids) = encode(graph, options.platform);
+    let program = egraph.nodes().len();
     let steps = saturate(&mut egraph, rules, options.most, most);
     let unchanged = Optimized { graph: graph.clone(), used: vec![], steps: steps.len() };
     if steps.is_empty() {
@@ -40,7 +41,9 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: u
     let extractor = Extractor::new(&egraph, roots, options.platform);
     let choice = extractor.best(first, &moves(&egraph, &steps));
     let Some(order) = extractor.order(&choice) else { return Ok(unchanged) };
-    let used = used(&egraph, &choice, &order, &steps, &makers, rules);
+    let quiet = quiet(&egraph, &choice, &order, &steps, program);
+    let made = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
+    let used = used(&egraph, made.chain(quiet), &steps, rules);
     Ok(Optimized { graph: decode(&egraph, graph, &choice, &order, &ids), used, steps: steps.len() })
 }
 
@@ -70,17 +73,19 @@ fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
     steps.iter().map(|step| (step.nodes.0..step.nodes.1).filter_map(place).collect()).collect()
 }
 
-/// The rules that made what was chosen, in the order in which they were used.
-fn used(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], makers: &Makers, rules: &[Ready]) -> Vec<Use> {
-    let chosen = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
-    // A step that made nothing new, such as `x * 1` to `x`, shows in what it rewrote being gone.
+/// Steps that made nothing new, such as `x * 1` to `x`: they show in an op of the program being gone.
+fn quiet(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], program: usize) -> Vec<usize> {
     let needed: FxHashSet<Id> = order.iter().copied().collect();
     let gone = |s: &Step| {
-        let class = egraph.find(s.root);
-        needed.contains(&class) && position(egraph, class, usize::from(s.root)) != choice.get(&class).copied()
+        let (class, op) = (egraph.find(s.root), usize::from(s.root));
+        op < program && needed.contains(&class) && position(egraph, class, op) != choice.get(&class).copied()
     };
-    let quiet = steps.iter().enumerate().filter(|(_, s)| s.nodes.0 == s.nodes.1 && gone(s)).map(|(n, _)| n);
-    let mut numbers: Vec<usize> = chosen.chain(quiet).collect::<FxHashSet<_>>().into_iter().collect();
+    steps.iter().enumerate().filter(|(_, s)| s.nodes.0 == s.nodes.1 && gone(s)).map(|(n, _)| n).collect()
+}
+
+/// The rules behind these steps, in the order in which they were used.
+fn used(egraph: &EGraph, numbers: impl Iterator<Item = usize>, steps: &[Step], rules: &[Ready]) -> Vec<Use> {
+    let mut numbers: Vec<usize> = numbers.collect::<FxHashSet<_>>().into_iter().collect();
     numbers.sort_unstable();
     let of = |n: usize| {
         let rule = rules[steps[n].rule].rule;

@@ -72,17 +72,6 @@ pub(super) static RULES: &[Rule] = &[
         right: Right::Build("(broadcast_in_dim (binary ?s ?x) ?b), where ?s is a splat", |e| lift(e, &["s", "x"])),
     },
     Rule {
-        name: "convert-of-broadcast",
-        class: Exact,
-        why: "fewer elements to convert",
-        left: "(convert (broadcast_in_dim ?x ?b) ?c)",
-        right: Right::Build("(broadcast_in_dim (convert ?x ?c) ?b)", |e| {
-            let ((shape, dims), to) = (broadcast(e, "b")?, e.dtype(e.root())?);
-            let converted = e.convert(e.var("x"), to)?;
-            e.broadcast_in_dim(converted, &shape, &dims)
-        }),
-    },
-    Rule {
         name: "identity-broadcast",
         class: Exact,
         why: "changes nothing",

@@ -60,23 +60,6 @@ pub(super) static RULES: &[Rule] = &[
         }),
     },
     Rule {
-        name: "transpose-of-dot-batch",
-        class: Exact,
-        why: "a contraction gives its batch dimensions in any order",
-        left: "(transpose (dot_general ?x ?y ?d) ?p)",
-        right: Right::Build("(dot_general ?x ?y ?d), with its batch dimensions in the order of ?p", |e| {
-            let (p, mut d) = (permutation(e, "p")?, dot(e)?);
-            let batch = d.lhs_batch.len();
-            let moved = !rise(&p) && p[batch..].iter().enumerate().all(|(i, &k)| k == batch + i);
-            let order = |dims: &Dims| p[..batch].iter().map(|&k| dims[k]).collect();
-            if !moved {
-                return None;
-            }
-            (d.lhs_batch, d.rhs_batch) = (order(&d.lhs_batch), order(&d.rhs_batch));
-            e.dot_general(e.var("x"), e.var("y"), d)
-        }),
-    },
-    Rule {
         name: "dots-of-one-lhs",
         class: Exact,
         why: "one product reads the shared operand once, and is larger",

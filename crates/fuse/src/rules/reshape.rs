@@ -24,17 +24,6 @@ pub(super) static RULES: &[Rule] = &[
         right: Right::Build("(reshape (unary ?x))", |e| lift(e, &["x"], "x")),
     },
     Rule {
-        name: "convert-of-reshape",
-        class: Exact,
-        why: "the elements keep their order: reshapes meet further down",
-        left: "(convert (reshape ?x ?r) ?c)",
-        right: Right::Build("(reshape (convert ?x ?c))", |e| {
-            let (to, shape) = (e.dtype(e.root())?, e.shape(e.root())?);
-            let converted = e.convert(e.var("x"), to)?;
-            e.reshape(converted, &shape)
-        }),
-    },
-    Rule {
         name: "binary-of-reshapes",
         class: Exact,
         why: "the elements keep their order: reshapes meet further down",

@@ -1,12 +1,18 @@
 //! Small programs on which rules have to be picked, and what has to come out.
 
-use crate::{Class, Options, Platform, optimize};
+use super::{rewritten, themes};
+use crate::rule::Ready;
+use crate::{Class, Options, Platform};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 mod concat;
 mod convolution;
 mod layout;
 mod matmul;
+
+static RULES: LazyLock<Vec<Ready>> =
+    LazyLock::new(|| themes(&["layout", "transpose", "reshape", "concat", "contract", "matmul", "convolution"]));
 
 /// A program of these lines, `TYPE = OP`, numbered from 0; it returns the last value, or those of a `return` line.
 pub(super) fn program(lines: &[&str]) -> String {
@@ -41,7 +47,7 @@ pub(super) fn picks(rule: Option<&str>, lines: &[&str], ops: &[&str]) {
 pub(super) fn picks_on(platform: Platform, rule: Option<&str>, lines: &[&str], ops: &[&str]) {
     let graph = ir::text::parse(&program(lines)).expect("a program");
     let options = Options { most: Class::Reassociating, platform, ..Options::default() };
-    let (made, changes) = optimize(&graph, options).expect("a program");
+    let (made, changes) = rewritten(&graph, options, &RULES);
     ir::verify(&made).expect("well-typed");
     let (text, rules) = (ir::text::canonical(&made), changes.iter().map(|c| c.rule).collect::<Vec<_>>());
     assert!(rule.is_none_or(|r| rules.contains(&r)), "{rule:?} is not among {rules:?}\n{text}");

@@ -1,7 +1,10 @@
 //! For each rule a small program in which it is worth it, and what comes out: extraction picks what the rule makes.
 
-use crate::{Class, Options, optimize};
+use super::{rewritten, themes};
+use crate::rule::Ready;
+use crate::{Class, Options};
 use ir::Graph;
+use std::sync::LazyLock;
 
 mod algebra;
 mod convert;
@@ -9,6 +12,9 @@ mod index;
 mod reduce;
 mod select;
 mod strength;
+
+static RULES: LazyLock<Vec<Ready>> =
+    LazyLock::new(|| themes(&["algebra", "strength", "select", "convert", "reduce", "index", "layout"]));
 
 /// A rule, the lines of a program (`in TYPE` is the next input) and those that are expected.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);
@@ -33,7 +39,7 @@ fn graph(lines: &[&str]) -> Graph {
 /// What is wrong with a row, if anything.
 fn wrong(&(rule, before, after): &Row) -> Option<String> {
     let options = Options { most: Class::PrecisionChanging, ..Options::default() };
-    let (made, changes) = optimize(&graph(before), options).unwrap_or_else(|e| panic!("{rule}: {e}"));
+    let (made, changes) = rewritten(&graph(before), options, &RULES);
     let used: Vec<&str> = changes.iter().map(|c| c.rule).collect();
     let text = ir::text::canonical(&made);
     let same = !after.is_empty() && text == ir::text::canonical(&graph(after));

@@ -183,11 +183,6 @@ fn reshapes_meet() {
                 &["tanh f32[8,16,64]"],
             ),
             (
-                "convert-of-reshape",
-                &[x, flat, "f64[128,64] = convert(dtype:f64) %1", "f64[8,16,64] = reshape(shape:[8,16,64]) %2"],
-                &["convert f64[8,16,64]"],
-            ),
-            (
                 "binary-of-reshapes",
                 &[
                     x,
@@ -343,11 +338,6 @@ fn broadcasts_come_late() {
                 "binary-of-splat-and-broadcast",
                 &[x, wide, scalar[0], scalar[1], "f32[256,64] = divide %3, %1"],
                 &["broadcast_in_dim f32[64]", "divide f32[64]", "broadcast_in_dim f32[256,64]"],
-            ),
-            (
-                "convert-of-broadcast",
-                &[x, wide, "f64[256,64] = convert(dtype:f64) %1"],
-                &["convert f64[64]", "broadcast_in_dim f64[256,64]"],
             ),
             (
                 "reverse-of-reverse",

@@ -144,16 +144,6 @@ fn products_are_merged_and_scales_moved() {
                 &["dot_general f32[128,4096]"],
             ),
             (
-                "transpose-of-dot-batch",
-                &[
-                    "f32[4,8,64,32] = input",
-                    "f32[4,8,64,32] = input",
-                    &dot("f32[4,8,64,64]", ["0,1", "0,1", "3", "3"], 0, 1),
-                    "f32[8,4,64,64] = transpose(permutation:[1,0,2,3]) %2",
-                ],
-                &["dot_general f32[8,4,64,64]"],
-            ),
-            (
                 "sum-of-dots",
                 &[
                     terms[0],
