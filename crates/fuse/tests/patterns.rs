@@ -26,7 +26,7 @@ const PATTERNS: [(&str, &[&str]); 19] = [
     ("repeat_kv", &["dot-of-rhs-broadcast-along-batch"]),
     ("scale_folding", &["scaled-dot"]),
     ("softmax_division", &["dot-of-scaled-lhs"]),
-    ("transposes_around_dot", &["dot-of-transposed-rhs", "dot-of-transposed-lhs"]),
+    ("transposes_around_dot", &["dot-of-transposed-rhs"]),
 ];
 
 #[test]
