@@ -10,7 +10,7 @@ pub enum Class {
     /// The same in exact arithmetic, such as sums in another order; roundings differ as between two right
     /// implementations.
     Reassociating,
-    /// Roundings of narrow types are left out or put elsewhere.
+    /// Roundings of narrow types are left out or put elsewhere, and quotients that were exact may not be.
     PrecisionChanging,
 }
 

@@ -23,9 +23,9 @@ const PATTERNS: [(&str, &[&str]); 19] = [
     ("norm_weight_folding", &["dot-of-scaled-lhs"]),
     ("qkv_merge", &["dots-of-one-lhs"]),
     ("reduction_of_broadcast", &["sum-times-constant"]),
-    ("repeat_kv", &["dot-of-rhs-broadcast-along-batch"]),
+    ("repeat_kv", &["dot-of-transposed-rhs"]),
     ("scale_folding", &["scaled-dot"]),
-    ("softmax_division", &["dot-of-scaled-lhs"]),
+    ("softmax_division", &["dot-of-divided-lhs"]),
     ("transposes_around_dot", &["dot-of-transposed-rhs"]),
 ];
 

@@ -14,7 +14,8 @@ Made from the tables in crates/fuse/src/rules by `cargo run -p torchtpu-fuse --e
 1. A rule has a name, a class, a reason and a property test: it holds in the reference evaluator on 500 random programs
    that its left side matches, with NaN, infinities, both zeros, wrapping integers and empty tensors.
 2. Its class says what it may do to values. *exact*: the same bits. *reassociating*: the same in exact arithmetic, so that
-   roundings differ as between two right implementations. *precision-changing*: roundings of narrow types are left out.
+   roundings differ as between two right implementations. *precision-changing*: roundings of narrow types are left out,
+   and quotients become products with a reciprocal, which is less exact.
    `numerics=\"exact\"` allows the first, `\"reassociate\"` (the default) the first two, `\"fast\"` all.
 3. A right side is never worse than its left side on every platform. The cost of the whole program decides whether it is
    taken; a program that no rule makes cheaper stays as it was.

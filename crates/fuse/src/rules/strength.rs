@@ -1,7 +1,7 @@
 //! Strength: cheaper ops in place of dear ones, and constants computed now.
 
 use super::algebra::gathered;
-use crate::change::Class::{Exact, Reassociating};
+use crate::change::Class::{Exact, PrecisionChanging, Reassociating};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
 use ir::op::{Binary, Unary};
@@ -42,14 +42,15 @@ pub(super) static RULES: &[Rule] = &[
     },
     Rule {
         name: "divide-by-constant",
-        class: Reassociating,
+        // 49 / 49 is 1, and 49 * (1 / 49) is less: whoever rounds down next gets another number.
+        class: PrecisionChanging,
         why: "products are faster than quotients",
         left: "(divide ?x ?c)",
         right: Right::Build("(multiply ?x 1/?c)", |e| by_reciprocal(e, |_| true)),
     },
     Rule {
         name: "divide-by-broadcast",
-        class: Reassociating,
+        class: PrecisionChanging, // as above
         why: "one quotient a row, and products for the rest: softmax, norms",
         left: "(divide ?x (broadcast_in_dim ?y ?b))",
         right: Right::Build("(multiply ?x (broadcast_in_dim (divide 1 ?y) ?b))", |e| {
