@@ -300,14 +300,14 @@ fn a_program_says_what_it_takes() {
 #[test]
 fn a_program_shows_its_stages() {
     let (program, session, dims) = (program("mlp"), session(), DimValues::new());
-    for (stage, sign) in [("core", "graph @"), ("stablehlo", "func.func"), ("hlo", "HloModule")] {
+    for (stage, sign) in [("core", "graph @"), ("fused", "graph @"), ("stablehlo", "func.func"), ("hlo", "HloModule")] {
         let text = program.text(stage.parse().unwrap(), &dims, Some(&session)).unwrap();
         assert!(text.contains(sign), "{stage}: {text}");
     }
     let Err(error) = program.text(Stage::Hlo, &dims, None) else { panic!("nothing compiles it") };
     assert_eq!(error.to_string(), "the hlo stage needs a plugin");
     let Err(error) = "llvm".parse::<Stage>() else { panic!("there is none") };
-    assert_eq!(error.to_string(), "there is no stage `llvm`; the stages are core, stablehlo and hlo");
+    assert_eq!(error.to_string(), "there is no stage `llvm`; the stages are core, fused, stablehlo and hlo");
 }
 
 fn partitioned(name: &str, mesh: &str, rules: &str) -> Partitioned {
