@@ -129,6 +129,12 @@ UNEXECUTED: dict[str, str] = {
     "broadcast_shapes-float32": "computes with sizes, without tensors",
 }
 
+# The same for compiled graphs.
+UNEXECUTED_COMPILED: dict[str, str] = {
+    "item-bool": "a bool is read from its tensor: nothing is left to compute",
+    "broadcast_shapes-float32": "computes with sizes, without tensors",
+}
+
 _SUBNORMAL = "XLA's CPU takes subnormal numbers for 0, and the gradient asks for them"
 
 # Pairs that are not right through `torch.compile` in one graph, each counted against us. What PyTorch cannot capture no

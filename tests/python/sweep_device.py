@@ -179,7 +179,7 @@ def listed(suite: str) -> set[str]:
     """The cases of which it is known why they are not right."""
     known: dict[str, dict[str, str]] = {
         "ops": device_exclusions.KNOWN_FAILURES | device_exclusions.UNEXECUTED,
-        "compiled": device_exclusions.KNOWN_COMPILED_FAILURES,
+        "compiled": device_exclusions.KNOWN_COMPILED_FAILURES | device_exclusions.UNEXECUTED_COMPILED,
         "suites": {},
         "behaviours": device_exclusions.KNOWN_MISBEHAVIOURS,
     }
