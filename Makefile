@@ -13,7 +13,7 @@ export LIBCLANG_PATH := $(LLVM)/lib
 SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
 
-.PHONY: help setup setup-develop demo test test-all test-asan test-rust test-python lint bench bench-eager bench-aot docs clean
+.PHONY: help setup setup-develop demo test test-all test-asan test-rust test-python lint bench bench-eager bench-fuse bench-aot docs clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -82,6 +82,10 @@ bench: setup-develop ## Step times beside eager and inductor; compile and call o
 
 bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
 	$(PYTHON) benches/eager.py
+
+bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
+	$(PYTHON) benches/fuse.py patterns
+	$(PYTHON) benches/fuse.py models
 
 bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.
 	$(PYTHON) benches/aot.py --page docs/tpu-targets.md

@@ -53,8 +53,9 @@ class Options:
             environment's ``TORCHTPU_FALLBACK``, else ``"cpu"``.
         numerics: ``"exact"`` rounds to bf16 and f16 wherever PyTorch does, and lets the optimizer make exact rewrites
             only. ``"reassociate"`` keeps what is between two ops in f32, which errs less (casts in the program and
-            outputs are rounded all the same), and lets sums be made in another order. ``"fast"`` lets roundings of
-            narrow types go.
+            outputs are rounded all the same), and lets sums be made in another order, which may make NaN of an
+            infinity or the other way round. ``"fast"`` lets roundings of narrow types go, and products with
+            reciprocals stand for quotients.
         plugin: name or path of the PJRT plugin; the process's default if ``None``.
     """
 

@@ -133,6 +133,7 @@ def test_reentrant_checkpoints_are_refused() -> None:
         captured(Random(dropped, use_reentrant=True))
 
 
+# libtpu is Google-licensed and the user's to install: without it nothing compiles for a TPU, here or in test_check.py.
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is left out")
 @pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable`:FutureWarning")
 def test_a_checkpointed_step_keeps_less_in_hbm() -> None:

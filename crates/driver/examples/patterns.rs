@@ -6,6 +6,7 @@
 //! StableHLO, for compilers of TPUs to look at: `NAME.before.mlir`, `NAME.tpu.mlir`.
 
 use fuse::{Options, Platform};
+use ir::ops::sample::data::SplitMix;
 use ir::{DType, Graph, Number, TensorType};
 use lower::LowerOptions;
 use runtime::{Buffer, Device, Executable, ExecuteOptions};
@@ -69,19 +70,18 @@ fn run(program: &Arc<Executable>, arguments: &[Buffer], device: &Device) -> Outc
 
 /// Small numbers without pattern, the same in every run.
 fn arguments(device: &Device, graph: &Graph) -> Outcome<Vec<Buffer>> {
-    let mut state = 1u64;
+    let mut random = SplitMix(1);
     let mut buffers = vec![];
     for input in &graph.inputs {
         let ty = graph.tensor_type(input.value).ok_or("an input is a tuple")?;
-        let bytes: Vec<u8> = (0..ty.numel()).flat_map(|_| element(ty, &mut state)).collect();
+        let bytes: Vec<u8> = (0..ty.numel()).flat_map(|_| element(ty, &mut random)).collect();
         buffers.push(Buffer::from_host(device, &bytes, runtime_type(ty))?);
     }
     Ok(buffers)
 }
 
-fn element(ty: &TensorType, state: &mut u64) -> Vec<u8> {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    let n = (*state >> 33) as i64;
+fn element(ty: &TensorType, random: &mut SplitMix) -> Vec<u8> {
+    let n = (random.bits() >> 1) as i64;
     let number = match ty.dtype {
         DType::Bool => Number::Bool(n % 2 == 0),
         d if d.is_int() => Number::Int(n % 8),

@@ -7,8 +7,8 @@ use ir::LocId;
 pub enum Class {
     /// The reference evaluator gives the same bits.
     Exact,
-    /// The same in exact arithmetic, such as sums in another order; roundings differ as between two right
-    /// implementations.
+    /// The same in exact arithmetic on finite numbers, such as sums in another order; roundings differ as between two
+    /// right implementations, and an infinity may become NaN or the other way round.
     Reassociating,
     /// Roundings of narrow types are left out or put elsewhere, and quotients that were exact may not be.
     PrecisionChanging,

@@ -1,7 +1,7 @@
 //! A rewrite: what it matches, what it makes of it, and what that may do to values.
 //!
 //! The law: a right side never costs more than its left side everywhere, no rule merely commutes or associates, and each
-//! has a name, a class, a reason, and holds in the reference evaluator on random programs (`tests/rules.rs`).
+//! has a name, a class, a reason, and holds in the reference evaluator on random programs (`rules/tests.rs`).
 
 mod numbers;
 

@@ -158,7 +158,7 @@ impl Joined {
     fn new(graph: &Graph) -> Joined {
         let mut made = Graph::new(graph.name.clone());
         made.locs = graph.locs.clone();
-        let mut values = vec![ValueId::new(usize::MAX >> 33); graph.nodes().len()];
+        let mut values = vec![ValueId::new(0); graph.nodes().len()];
         for input in &graph.inputs {
             let value = made.push(graph.node(input.value).clone());
             values[input.value.index()] = value;

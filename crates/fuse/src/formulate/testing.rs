@@ -3,20 +3,21 @@
 use super::formulate;
 use crate::{Change, Changes, Class, Options};
 use ir::op::{Convolution, Window};
+use ir::ops::sample::data::SplitMix;
 use ir::{
     Binary, Builder, DType, Dims, Graph, InputKind, Literal, Loc, Number, OutputKind, Precision, Reducer, Shape,
     TensorType, Unary, ValueId, eval, verify,
 };
 
-/// Steele, Lea and Flood's SplitMix64.
+/// Random choices, told by their seed.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
     pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        let mut generator = SplitMix(self.0);
+        let bits = generator.bits();
+        self.0 = generator.0;
+        bits
     }
     pub(super) fn below(&mut self, n: usize) -> usize {
         (self.bits() % n as u64) as usize

@@ -11,15 +11,17 @@ Made from the tables in crates/fuse/src/rules by `cargo run -p torchtpu-fuse --e
 
 ## The law
 
-1. A rule has a name, a class, a reason and a property test: it holds in the reference evaluator on 500 random programs
-   that its left side matches, with NaN, infinities, both zeros, wrapping integers and empty tensors.
+1. A rule has a name, a class, a reason and a property test: it holds in the reference evaluator on random programs that
+   its left side matches (40 in `make test`, 500 in `make test-all`), empty tensors and wrapping integers among them. An
+   exact one holds with NaN, infinities and both zeros too; any other is held to finite values only, and may turn an
+   infinity into NaN or back.
 2. Its class says what it may do to values. *exact*: the same bits. *reassociating*: the same in exact arithmetic, so that
    roundings differ as between two right implementations. *precision-changing*: roundings of narrow types are left out,
    and quotients become products with a reciprocal, which is less exact.
    `numerics=\"exact\"` allows the first, `\"reassociate\"` (the default) the first two, `\"fast\"` all.
 3. A right side is never worse than its left side on every platform. The cost of the whole program decides whether it is
    taken; a program that no rule makes cheaper stays as it was.
-4. No rule merely commutes or associates, and no two undo each other.
+4. No rule merely commutes or associates. Two may lead to and fro between two forms: the e-graph holds both, once.
 5. What is done is a function of the program and the options: rules run in the order of this page, under limits that are
    counts, never times.
 

@@ -19,7 +19,7 @@ mod rows;
 /// Programs that a rule has to hold on; `make test-all` takes 500.
 const CASES: usize = 40;
 /// Programs that are drawn for each of them at most.
-const ATTEMPTS: usize = 1000;
+const ATTEMPTS: usize = 4000;
 
 /// `graph` as the rules of these themes alone make it, and the changes: rules of others would hide what a row is about.
 fn rewritten(graph: &Graph, options: Options, rules: &[Ready]) -> (Graph, Vec<Change>) {

@@ -4,6 +4,7 @@ use crate::change::Class;
 use crate::language::{Head, Kind, Node};
 use egg::{ENodeOrVar, Id, PatternAst, Var};
 use ir::op::{Convolution, DotGeneral, Reducer, Unary, Window};
+use ir::ops::sample::data::SplitMix;
 use ir::{
     Builder, DType, Dims, Graph, InputKind, Literal, Number, Op, OutputKind, Precision, Shape, TensorType, ValueId,
 };
@@ -15,18 +16,15 @@ const FLOATS: [f64; 12] =
 const SPLATS: [f64; 12] = [0.0, 0.0, 1.0, 1.0, -0.0, -1.0, 2.0, 3.0, 0.5, 4.0, f64::INFINITY, f64::NEG_INFINITY];
 
 /// A source of random choices, the same for a rule in every run.
-pub(super) struct Draw(u64);
+pub(super) struct Draw(SplitMix);
 
 impl Draw {
     pub(super) fn new(name: &str) -> Draw {
-        Draw(name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)))
+        let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        Draw(SplitMix(seed))
     }
     fn next(&mut self) -> u64 {
-        // SplitMix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
     /// Below `n`.
     pub(super) fn below(&mut self, n: usize) -> usize {
