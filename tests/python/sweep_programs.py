@@ -95,6 +95,8 @@ def verdict(seed: int, evaluator: Any, shrink: bool) -> dict[str, Any]:
         found = complaints(program, evaluator)
     except Rejected as error:
         return result | {"status": "unsteady", "why": [str(error)], "program": text(program)}
+    if found.exact_only:
+        result["exact_only"] = True
     if found:
         result |= {"status": "disagree", "why": [str(c) for c in found]}
         small = Minimiser(evaluator, found[0]).smallest(program) if shrink else program
@@ -144,7 +146,9 @@ def report(args: argparse.Namespace) -> int:
     left_out = collections.Counter(op.left_out for op in ops if op.left_out)
     never = [op.name for op in ops if not op.left_out and not any(placed[o.name()] for o in op.overloads)]
     steps, longest = sum(placed.values()), max(len(v.get("ops", [])) for v in done.values())
+    exact_only = sum(v.get("exact_only", False) for v in done.values())
     print(f"{len(done)} programs, {len(bad)} wrong; {steps} steps, at most {longest}")
+    print(f"{exact_only} of them hold infinities and are right in exact numerics only")
     print(f"{len(ops) - sum(left_out.values()) - len(never)} of {len(ops)} ops placed ({len(placed)} overloads)")
     print("left out: " + "; ".join(f"{n}: {reason}" for reason, n in left_out.most_common()))
     print(f"never placed: {', '.join(never) or 'none'}")

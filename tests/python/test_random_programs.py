@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import three_ways
 import torch
 from programs import Rejected, Step, parse, run, text
 from random_programs import MOST_STEPS, Generator, table
@@ -84,6 +85,25 @@ outputs(v4, v5)
     small = Minimiser(liar, found[0]).smallest(program)
     liar.close()
     assert [str(node.op) for node in small.nodes if isinstance(node, Step)] == ["aten.exp.default"]
+
+
+@pytest.mark.parametrize(("numbers", "lies", "found"), [
+    pytest.param("1.0, 0.5", ["reassociate"], {"plugin"}, id="finite"),
+    pytest.param("1.0, inf", ["reassociate"], set(), id="infinite"),
+    pytest.param("1.0, inf", ["reassociate", "exact"], {"plugin"}, id="wrong in both"),
+])  # fmt: skip
+def test_only_what_holds_infinities_is_asked_again_in_exact_numerics(
+    numbers: str, lies: list[str], found: set[str], evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = parse(f"excess_precision()\nv0 = f32([2], [{numbers}])\nv1 = aten.neg.default(v0)\noutputs(v1)\n")
+    honest = three_ways.plugin
+
+    def plugin(trace: bytes, inputs: list[torch.Tensor], numerics: str) -> list[torch.Tensor | None]:
+        outputs = honest(trace, inputs, numerics)
+        return [x if x is None else x + (numerics in lies) for x in outputs]
+
+    monkeypatch.setattr(three_ways, "plugin", plugin)
+    assert {c.who for c in complaints(program, evaluator)} == found
 
 
 @pytest.mark.parametrize(

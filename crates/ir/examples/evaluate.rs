@@ -1,4 +1,4 @@
-//! Imports traces and runs them in the reference evaluator. `tests/python/random_runs.py` compares with PyTorch.
+//! Imports traces and runs them in the reference evaluator. `tests/python/three_ways.py` compares with PyTorch.
 //!
 //! Reads JSON lines `{"trace": text, "exact": bool, "inputs": [tensor]}`, and answers each with a line
 //! `{"outputs": [tensor], "mutated": {input: tensor}}`, or `{"error": text, "kind": text}`.
