@@ -1,9 +1,10 @@
 //! Chooses an e-node for every e-class that is needed, so that together they cost least.
 //!
 //! What is shared is paid for once, which is why egg's extractor, which prices trees, is not used. From the program's own
-//! choice, moves are tried one after the other and kept if the whole gets cheaper: the choice that a bottom-up pass over
-//! sets of e-classes gives, then every step that a rule made. A step that needs several e-classes changed at once, such as
-//! the merging of products, is one move. The result never costs more than the program did.
+//! choice, moves are tried one after the other and kept if the whole gets cheaper: what a bottom-up pass over sets of
+//! e-classes chooses, every step that a rule made, and every other e-node of an e-class that is needed. A step that needs
+//! several e-classes changed at once, such as the merging of products, is one move. What a move newly needs is what a
+//! bottom-up pass finds cheapest beside what is paid for already. The result never costs more than the program did.
 
 use crate::analysis::{Data, EGraph, attributes};
 use crate::change::Platform;
@@ -15,6 +16,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+#[cfg(test)]
+mod tests;
+
 /// The e-node chosen of each e-class, by its position in the e-class.
 pub(crate) type Choice = FxHashMap<Id, usize>;
 
@@ -22,111 +26,203 @@ pub(crate) type Choice = FxHashMap<Id, usize>;
 const ROUNDS: usize = 4;
 /// Rounds of the bottom-up pass at most.
 const PASSES: usize = 12;
+/// What is chosen of an e-class of which nothing is.
+const NOTHING: usize = usize::MAX;
 
-/// Costs of the e-nodes of an e-graph.
-pub(crate) struct Extractor<'a> {
-    egraph: &'a EGraph,
-    roots: Vec<Id>,
-    costs: FxHashMap<Id, Vec<u64>>,
+/// The e-classes of an e-graph by number, with what their e-nodes cost.
+pub(crate) struct Extractor {
+    ids: Vec<Id>,
+    place: FxHashMap<Id, usize>,
+    nodes: Vec<Vec<Candidate>>,
+    roots: Vec<usize>,
 }
 
-impl<'a> Extractor<'a> {
-    pub(crate) fn new(egraph: &'a EGraph, roots: Vec<Id>, platform: Platform) -> Extractor<'a> {
-        let price = |node: &Node, ty: &Type| node_cost(egraph, node, ty, platform);
-        let prices = |class: &EClass<Node, Data>| class.nodes.iter().map(|n| price(n, &class.data.ty)).collect();
-        let costs = egraph.classes().map(|class| (class.id, prices(class))).collect();
-        Extractor { egraph, roots, costs }
+/// An e-node that may be chosen.
+struct Candidate {
+    cost: u64,
+    operands: SmallVec<[usize; 3]>,
+}
+
+impl Extractor {
+    pub(crate) fn new(egraph: &EGraph, roots: &[Id], platform: Platform) -> Extractor {
+        let valued = |class: &&EClass<Node, Data>| !matches!(class.nodes[0].head, Head::Attributes(_));
+        let ids: Vec<Id> = egraph.classes().filter(valued).map(|c| c.id).collect();
+        let place: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let candidate = |node: &Node, ty: &Type| Candidate {
+            cost: node_cost(egraph, node, ty, platform),
+            operands: node.operands().iter().map(|id| place[id]).collect(),
+        };
+        let all = |&id: &Id| egraph[id].nodes.iter().map(|n| candidate(n, &egraph[id].data.ty)).collect();
+        let nodes = ids.iter().map(all).collect();
+        let roots = roots.iter().map(|id| place[id]).collect();
+        Extractor { ids, place, nodes, roots }
     }
 
     /// The best choice found from `first`, which has to be acyclic; `moves` are tried in order.
-    pub(crate) fn best(&self, first: Choice, moves: &[Vec<(Id, usize)>]) -> Choice {
-        let Some(mut least) = self.total(&first) else { return first };
-        let mut best = first;
-        let consider = |least: &mut u64, best: &mut Choice, next: Choice| match self.total(&next) {
-            Some(total) if total < *least => {
-                (*least, *best) = (total, next);
-                true
-            }
-            _ => false,
-        };
-        let cheap = self.bottom_up(&best);
-        consider(&mut least, &mut best, cheap);
-        for _ in 0..ROUNDS {
-            let mut better = false;
-            for step in moves.iter().filter(|m| !m.is_empty()) {
-                if step.iter().all(|(class, node)| best.get(class) == Some(node)) {
-                    continue;
-                }
-                let mut next = best.clone();
-                next.extend(step.iter().copied());
-                better |= consider(&mut least, &mut best, next);
-            }
-            if !better {
-                break;
-            }
+    pub(crate) fn best(&self, first: &Choice, moves: &[Vec<(Id, usize)>]) -> Choice {
+        let mut picks = self.picks(first);
+        let moves: Vec<Vec<(usize, usize)>> =
+            moves.iter().map(|m| m.iter().filter_map(|(id, n)| Some((*self.place.get(id)?, *n))).collect()).collect();
+        if let Some(mut search) = Search::new(self, picks.clone()) {
+            search.run(&moves);
+            picks = search.picks;
         }
-        best
-    }
-
-    /// What the chosen e-nodes cost that the roots need; `None` if they need themselves, or one has no choice.
-    pub(crate) fn total(&self, choice: &Choice) -> Option<u64> {
-        let order = self.order(choice)?;
-        Some(order.iter().map(|id| self.costs[id][choice[id]]).sum())
+        let chosen = |(i, &node): (usize, &usize)| (node != NOTHING).then(|| (self.ids[i], node));
+        picks.iter().enumerate().filter_map(chosen).collect()
     }
 
     /// The e-classes that the roots need, operands first; `None` if there is no such order.
     pub(crate) fn order(&self, choice: &Choice) -> Option<Vec<Id>> {
-        let (mut order, mut state) = (vec![], FxHashMap::default());
-        let mut open: Vec<(Id, bool)> = self.roots.iter().rev().map(|&id| (id, false)).collect();
-        while let Some((id, done)) = open.pop() {
-            if done {
-                state.insert(id, true);
-                order.push(id);
-                continue;
-            }
-            match state.get(&id) {
-                Some(true) => continue,
-                Some(false) => return None,
-                None => {}
-            }
-            state.insert(id, false);
-            open.push((id, true));
-            let node = &self.egraph[id].nodes[*choice.get(&id)?];
-            for &child in node.operands().iter().rev() {
-                match state.get(&child) {
-                    Some(true) => {}
-                    Some(false) => return None,
-                    None => open.push((child, false)),
-                }
-            }
-        }
-        Some(order)
+        let mut walk = Walk::new(self.ids.len());
+        walk.run(self, &self.picks(choice))?;
+        Some(walk.order.iter().map(|&i| self.ids[i]).collect())
     }
 
-    /// For each e-class the e-node with the cheapest set of e-classes below it. Later choices may make earlier sums wrong
-    /// and even close a circle: `total` is the judge.
-    fn bottom_up(&self, fallback: &Choice) -> Choice {
-        let ids: Vec<Id> = self.egraph.classes().map(|c| c.id).collect();
-        let place: FxHashMap<Id, usize> = ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
-        let mut below = Below { sets: vec![None; ids.len()], own: vec![0; ids.len()] };
+    fn picks(&self, choice: &Choice) -> Vec<usize> {
+        self.ids.iter().map(|id| choice.get(id).copied().unwrap_or(NOTHING)).collect()
+    }
+
+    /// For each e-class the e-node with the cheapest set of e-classes below it, those left out that are `paid` for. Later
+    /// choices may make earlier sums wrong and even close a circle: whoever takes them has to look.
+    fn bottom_up(&self, paid: &[bool]) -> Vec<usize> {
+        let mut below = Below { sets: vec![None; self.ids.len()], own: vec![0; self.ids.len()] };
         for _ in 0..PASSES {
             let mut better = false;
-            for (i, &id) in ids.iter().enumerate() {
-                for (n, node) in self.egraph[id].nodes.iter().enumerate() {
-                    if !matches!(node.head, Head::Attributes(_)) {
-                        let operands = node.operands().iter().map(|child| place[child]);
-                        better |= below.improve(i, n, self.costs[&id][n], operands);
-                    }
+            for (class, nodes) in self.nodes.iter().enumerate() {
+                for (n, node) in nodes.iter().enumerate() {
+                    better |= below.improve(class, n, node, paid);
                 }
             }
             if !better {
                 break;
             }
         }
-        let mut choice = fallback.clone();
-        let chosen = |(&id, set): (&Id, &Option<Set>)| set.as_ref().map(|s| (id, s.node));
-        choice.extend(ids.iter().zip(&below.sets).filter_map(chosen));
-        choice
+        below.sets.iter().map(|set| set.as_ref().map_or(NOTHING, |s| s.node)).collect()
+    }
+}
+
+/// The search for a cheaper choice.
+struct Search<'a> {
+    of: &'a Extractor,
+    /// What is chosen of each e-class; of those that nothing needs, what would be if something did.
+    picks: Vec<usize>,
+    /// What the e-classes cost that the roots need.
+    least: u64,
+    walk: Walk,
+}
+
+impl<'a> Search<'a> {
+    /// `None` if `picks` is no choice.
+    fn new(of: &'a Extractor, picks: Vec<usize>) -> Option<Search<'a>> {
+        let mut walk = Walk::new(picks.len());
+        let least = walk.run(of, &picks)?;
+        Some(Search { of, picks, least, walk })
+    }
+
+    fn run(&mut self, moves: &[Vec<(usize, usize)>]) {
+        let cheap = self.of.bottom_up(&vec![false; self.picks.len()]);
+        self.try_all(&cheap);
+        for _ in 0..ROUNDS {
+            let before = self.least;
+            self.prepare();
+            for step in moves {
+                self.try_move(step);
+            }
+            self.prepare();
+            for class in std::mem::take(&mut self.walk.order) {
+                for node in 0..self.of.nodes[class].len() {
+                    self.try_move(&[(class, node)]);
+                }
+            }
+            if self.least == before {
+                break;
+            }
+        }
+    }
+
+    /// Chooses what would be cheapest of the e-classes that nothing needs now.
+    fn prepare(&mut self) {
+        if self.walk.run(self.of, &self.picks).is_none() {
+            return; // never: only choices are kept
+        }
+        let mut needed = vec![false; self.picks.len()];
+        self.walk.order.iter().for_each(|&class| needed[class] = true);
+        let cheap = self.of.bottom_up(&needed);
+        for (class, pick) in cheap.into_iter().enumerate().filter(|&(class, _)| !needed[class]) {
+            self.picks[class] = pick;
+        }
+    }
+
+    fn try_all(&mut self, picks: &[usize]) {
+        let changed = |(class, &pick): (usize, &usize)| (pick != NOTHING).then_some((class, pick));
+        let all: Vec<(usize, usize)> = picks.iter().enumerate().filter_map(changed).collect();
+        self.try_move(&all);
+    }
+
+    /// Changes these if the whole gets cheaper.
+    fn try_move(&mut self, changes: &[(usize, usize)]) {
+        if changes.iter().all(|&(class, node)| self.picks[class] == node) {
+            return;
+        }
+        let old: SmallVec<[(usize, usize); 8]> = changes.iter().map(|&(class, _)| (class, self.picks[class])).collect();
+        changes.iter().for_each(|&(class, node)| self.picks[class] = node);
+        match self.walk.run(self.of, &self.picks) {
+            Some(total) if total < self.least => self.least = total,
+            _ => old.into_iter().rev().for_each(|(class, node)| self.picks[class] = node),
+        }
+    }
+}
+
+/// A walk over the e-classes that the roots need.
+struct Walk {
+    /// Operands first.
+    order: Vec<usize>,
+    /// The walk in which an e-class was last entered and left.
+    entered: Vec<u32>,
+    left: Vec<u32>,
+    number: u32,
+    open: Vec<(usize, bool)>,
+}
+
+impl Walk {
+    fn new(classes: usize) -> Walk {
+        Walk { order: vec![], entered: vec![0; classes], left: vec![0; classes], number: 0, open: vec![] }
+    }
+
+    /// What all of them cost; `None` if they need themselves, or one has no choice.
+    fn run(&mut self, of: &Extractor, picks: &[usize]) -> Option<u64> {
+        self.number += 1;
+        self.order.clear();
+        self.open.clear();
+        self.open.extend(of.roots.iter().rev().map(|&class| (class, false)));
+        let mut total = 0;
+        while let Some((class, done)) = self.open.pop() {
+            if done {
+                self.left[class] = self.number;
+                self.order.push(class);
+                continue;
+            }
+            if self.left[class] == self.number {
+                continue;
+            }
+            if self.entered[class] == self.number {
+                return None;
+            }
+            self.entered[class] = self.number;
+            self.open.push((class, true));
+            let node = of.nodes[class].get(picks[class])?;
+            total += node.cost;
+            for &operand in node.operands.iter().rev() {
+                if self.left[operand] == self.number {
+                    continue;
+                }
+                if self.entered[operand] == self.number {
+                    return None;
+                }
+                self.open.push((operand, false));
+            }
+        }
+        Some(total)
     }
 }
 
@@ -138,29 +234,29 @@ struct Set {
     needs: Vec<u64>,
 }
 
-/// All of them, by the position of the e-class, and what the chosen e-nodes cost alone.
+/// All of them, by the e-class, and what the chosen e-nodes cost alone.
 struct Below {
     sets: Vec<Option<Set>>,
     own: Vec<u64>,
 }
 
 impl Below {
-    fn improve(&mut self, class: usize, node: usize, cost: u64, operands: impl Iterator<Item = usize>) -> bool {
+    fn improve(&mut self, class: usize, n: usize, node: &Candidate, paid: &[bool]) -> bool {
         let mut needs = vec![0u64; self.sets.len().div_ceil(64)];
-        for operand in operands {
+        for &operand in node.operands.iter().filter(|&&o| !paid[o]) {
             let Some(set) = &self.sets[operand] else { return false };
             needs.iter_mut().zip(&set.needs).for_each(|(to, from)| *to |= from);
         }
         if needs[class / 64] >> (class % 64) & 1 == 1 {
             return false;
         }
-        let total = cost.saturating_add(bits(&needs).map(|k| self.own[k]).sum());
+        let total = node.cost.saturating_add(bits(&needs).map(|k| self.own[k]).sum());
         if self.sets[class].as_ref().is_some_and(|s| s.total <= total) {
             return false;
         }
         needs[class / 64] |= 1 << (class % 64);
-        self.own[class] = cost;
-        self.sets[class] = Some(Set { node, total, needs });
+        self.own[class] = node.cost;
+        self.sets[class] = Some(Set { node: n, total, needs });
         true
     }
 }

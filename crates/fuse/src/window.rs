@@ -38,8 +38,8 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: u
     let roots: Vec<Id> = graph.outputs.iter().map(|o| egraph.find(ids[o.value.index()])).collect();
     let first = original(&egraph, &ids);
     let makers = Makers::new(&egraph, &steps);
-    let extractor = Extractor::new(&egraph, roots, options.platform);
-    let choice = extractor.best(first, &moves(&egraph, &steps));
+    let extractor = Extractor::new(&egraph, &roots, options.platform);
+    let choice = extractor.best(&first, &moves(&egraph, &steps));
     let Some(order) = extractor.order(&choice) else { return Ok(unchanged) };
     let quiet = quiet(&egraph, &choice, &order, &steps, program);
     let made = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
@@ -48,7 +48,7 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: u
 }
 
 /// The program's own e-nodes.
-fn original(egraph: &EGraph, ids: &[Id]) -> Choice {
+pub(crate) fn original(egraph: &EGraph, ids: &[Id]) -> Choice {
     let mut choice = Choice::default();
     for &id in ids {
         let class = egraph.find(id);
@@ -65,7 +65,7 @@ fn position(egraph: &EGraph, class: Id, id: usize) -> Option<usize> {
 }
 
 /// What each step would change: the e-node that it made for the e-class it rewrote, and those that this one needs.
-fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
+pub(crate) fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
     let place = |id: usize| {
         let class = egraph.find(Id::from(id));
         Some((class, position(egraph, class, id)?))

@@ -23,7 +23,7 @@ const PATTERNS: [(&str, &[&str]); 19] = [
     ("norm_weight_folding", &["dot-of-scaled-lhs"]),
     ("qkv_merge", &["dots-of-one-lhs"]),
     ("reduction_of_broadcast", &["sum-times-constant"]),
-    ("repeat_kv", &["dot-of-transposed-rhs"]),
+    ("repeat_kv", &["dot-of-transposed-rhs", "dot-of-rhs-broadcast-along-batch"]),
     ("scale_folding", &["scaled-dot"]),
     ("softmax_division", &["dot-of-divided-lhs"]),
     ("transposes_around_dot", &["dot-of-transposed-rhs"]),

@@ -1,0 +1,94 @@
+//! The search beside the exact optimum: an integer program, of e-graphs small enough for its solver.
+
+use super::{Extractor, Walk};
+use crate::analysis::encode;
+use crate::change::{Class, Platform};
+use crate::saturate::saturate;
+use crate::window;
+use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable};
+use ir::Graph;
+use std::path::Path;
+
+/// E-nodes that the solver may choose from.
+const MOST: usize = 200;
+
+/// The least that a choice costs, by an integer program: each root has one e-node, each e-node that is chosen has one of
+/// each of its operands, and levels forbid circles. In units of `scale`.
+fn exact(of: &Extractor, scale: f64) -> f64 {
+    let reachable = reachable(of);
+    let mut vars = ProblemVariables::new();
+    let count = reachable.iter().filter(|&&r| r).count() as f64;
+    let chosen: Vec<Vec<Variable>> = of
+        .nodes
+        .iter()
+        .zip(&reachable)
+        .map(|(nodes, &r)| if r { nodes.iter().map(|_| vars.add(variable().binary())).collect() } else { vec![] })
+        .collect();
+    let level: Vec<Variable> = of.nodes.iter().map(|_| vars.add(variable().min(0).max(count))).collect();
+    let mut cost = Expression::from(0);
+    for (nodes, xs) in of.nodes.iter().zip(&chosen) {
+        xs.iter().zip(nodes).for_each(|(&x, node)| cost += (node.cost as f64 / scale) * x);
+    }
+    let any = |class: usize| chosen[class].iter().copied().sum::<Expression>();
+    let mut problem = vars.minimise(cost.clone()).using(microlp);
+    for &root in &of.roots {
+        problem.add_constraint(constraint!(any(root) == 1));
+    }
+    for (class, xs) in chosen.iter().enumerate() {
+        for (&x, node) in xs.iter().zip(&of.nodes[class]) {
+            for &operand in &node.operands {
+                problem.add_constraint(constraint!(any(operand) >= x));
+                let apart = level[class] - level[operand];
+                problem.add_constraint(constraint!(apart >= 1.0 - (count + 1.0) * (1.0 - x)));
+            }
+        }
+    }
+    problem.solve().expect("a choice").eval(cost)
+}
+
+/// The e-classes that any choice may need.
+fn reachable(of: &Extractor) -> Vec<bool> {
+    let mut seen = vec![false; of.nodes.len()];
+    let mut open = of.roots.clone();
+    while let Some(class) = open.pop() {
+        if !std::mem::replace(&mut seen[class], true) {
+            open.extend(of.nodes[class].iter().flat_map(|n| n.operands.iter().copied()));
+        }
+    }
+    seen
+}
+
+/// What the program costs as the search leaves it, and at its least if it is small enough.
+fn costs(graph: &Graph, platform: Platform) -> (u64, Option<f64>) {
+    let (mut egraph, ids) = encode(graph, platform);
+    let steps = saturate(&mut egraph, crate::rules::ready(), Class::Reassociating, usize::MAX);
+    let roots: Vec<_> = graph.outputs.iter().map(|o| egraph.find(ids[o.value.index()])).collect();
+    let extractor = Extractor::new(&egraph, &roots, platform);
+    let first = window::original(&egraph, &ids);
+    let found = extractor.best(&first, &window::moves(&egraph, &steps));
+    let total = |c| Walk::new(extractor.ids.len()).run(&extractor, &extractor.picks(c)).expect("a choice");
+    let (before, after) = (total(&first), total(&found));
+    let choices: usize =
+        reachable(&extractor).iter().zip(&extractor.nodes).filter(|(r, _)| **r).map(|(_, n)| n.len()).sum();
+    let least = (choices <= MOST).then(|| exact(&extractor, before as f64) * before as f64);
+    (after, least)
+}
+
+#[test]
+fn the_choice_costs_next_to_the_least() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/patterns");
+    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the folder").map(|f| f.expect("a file").path()).collect();
+    files.sort_unstable();
+    let mut solved = 0;
+    for path in &files {
+        let graph = ir::text::parse(&std::fs::read_to_string(path).expect("a file")).expect("a program");
+        for platform in [Platform::Cpu, Platform::Tpu] {
+            let (after, least) = costs(&graph, platform);
+            if let Some(least) = least {
+                solved += 1;
+                assert!(after as f64 <= 1.01 * least, "{} on {platform:?}: {after} ps, not {least}", path.display());
+            }
+        }
+    }
+    assert!(solved >= files.len(), "{solved} were small enough");
+}
