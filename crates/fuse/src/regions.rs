@@ -13,20 +13,26 @@
 mod candidate;
 mod choose;
 mod machine;
+mod name;
 mod order;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod why;
 
 pub use machine::{Machine, Work};
 
 use choose::Chooser;
 use ir::{Graph, ValueId};
-use steps::Steps;
+use steps::{Kind, Steps};
 
 /// Ops that run together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
+    /// What it does, in words that people know, such as `rmsnorm+matmul`.
+    pub name: String,
+    /// The op that it is about: its product, else the last one that it writes.
+    pub root: ValueId,
     /// The ops, in the order of the graph.
     pub members: Vec<ValueId>,
     /// Ops that are members of an earlier region and are computed here once more.
@@ -49,6 +55,19 @@ pub struct Region {
     pub picoseconds: u64,
     /// What bounds it: `memory`, `matrix unit`, `vector unit` or `start`.
     pub bound: &'static str,
+    /// What is gained by its ops being together.
+    pub gains: Vec<String>,
+    /// The regions that read what it writes, and why they are regions of their own.
+    pub borders: Vec<Border>,
+}
+
+/// Where one region ends and another begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Border {
+    /// The position of the other region.
+    pub region: usize,
+    /// What keeps the two apart.
+    pub why: String,
 }
 
 impl Region {
@@ -63,8 +82,14 @@ pub fn regions(graph: &Graph, machine: &Machine) -> Vec<Region> {
     let steps = Steps::new(graph, *machine);
     let mut chooser = Chooser::new(&steps);
     let order: Vec<u32> = chooser.order.regions().collect();
+    let mut position = vec![0; chooser.partition.members.len()];
+    order.iter().enumerate().for_each(|(i, &r)| position[r as usize] = i);
     let mut is_member = vec![false; graph.nodes().len()];
-    order.into_iter().map(|r| region(&steps, &mut chooser, r, &mut is_member)).collect()
+    let told = |r: u32| {
+        let borders = why::borders(&mut chooser, r, &position);
+        Region { borders, ..region(&steps, &mut chooser, r, &mut is_member) }
+    };
+    order.into_iter().map(told).collect()
 }
 
 /// The region of number `number`; what no earlier one has of what it remakes is its own.
@@ -90,7 +115,12 @@ fn region(steps: &Steps<'_>, chooser: &mut Chooser<'_>, number: u32, is_member: 
         list.dedup();
     }
     let moved = figures.read.saturating_add(figures.written);
-    Region {
+    let is_product = |s: &&u32| steps.all[**s as usize].kind == Kind::Product;
+    let root = own.iter().find(is_product).map(|&s| steps.all[s as usize].node);
+    let root = root.or(outputs.last().copied()).unwrap_or(members[members.len() - 1]);
+    let told = Region {
+        name: name::name(steps.graph, &members),
+        root,
         members,
         remade,
         inputs,
@@ -102,5 +132,8 @@ fn region(steps: &Steps<'_>, chooser: &mut Chooser<'_>, number: u32, is_member: 
         work: figures.work,
         picoseconds: figures.time,
         bound: steps.machine.bound(moved, figures.work),
-    }
+        gains: vec![],
+        borders: vec![],
+    };
+    Region { gains: why::gains(steps, &own, &told), ..told }
 }
