@@ -303,6 +303,23 @@ fn fuse_tells_every_rewrite_with_its_line_and_stops_at_the_limit() {
 }
 
 #[test]
+fn fuse_tells_the_regions_and_what_they_move() {
+    let all = fused(&["--platform", "tpu"]);
+    let regions = all["regions"].as_array().expect("a list");
+    let count = |field: &str| regions.iter().map(|r| r[field].as_array().map_or(0, Vec::len)).sum::<usize>();
+    assert!(regions.len() > 1 && count("members") >= regions.len() && count("borders") > 0, "{all}");
+    let number = |r: &serde_json::Value, at: &str| r.pointer(at).and_then(serde_json::Value::as_u64).expect("a number");
+    for region in regions {
+        let read: u64 = region["inputs"].as_array().expect("a list").iter().map(|i| number(i, "/bytes")).sum();
+        assert_eq!(read, number(region, "/bytes/read"), "{region}");
+        assert!(number(region, "/picoseconds") > 0 && number(region, "/place/line") > 0, "{region}");
+    }
+    let text = stdout(&tputc(&["fuse", path(&trace("views.json")), "--platform", "tpu"]));
+    let first = regions[0]["name"].as_str().expect("a name");
+    assert!(text.contains(&format!("{} regions for tpu", regions.len())) && text.contains(first), "{text}");
+}
+
+#[test]
 fn without_the_optimizer_the_program_stays() {
     let stage = |stage: &str, flag: &[&str]| {
         stdout(&tputc(&[&["lower", path(&trace("views.json")), "--stage", stage], flag].concat()))

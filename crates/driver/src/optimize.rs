@@ -3,9 +3,11 @@
 use crate::error::Result;
 use crate::program::{DimValues, Program};
 use crate::session::Session;
+use fuse::regions::{Machine, Region};
 use fuse::{Change, Class, Platform};
 use ir::Graph;
 use std::str::FromStr;
+use target::{Chip, Generation};
 
 /// What the optimizer may do to results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +53,34 @@ pub struct Rewritten {
     pub changes: Vec<Change>,
     /// What it is written for.
     pub platform: Platform,
+}
+
+impl Rewritten {
+    /// What runs together, in order; on a TPU, on a v5e.
+    pub fn regions(&self) -> Vec<Region> {
+        let machine = match self.platform {
+            Platform::Cpu => Machine::CPU,
+            Platform::Tpu => machine(Generation::V5e.chip()),
+        };
+        fuse::regions::regions(&self.after, &machine)
+    }
+}
+
+/// Picoseconds in which a device starts a region: what libtpu's estimates have for those that do nothing
+/// (docs/tpu-cost-model.md).
+const START: u64 = 1_200_000;
+
+/// One device of a chip, as regions are priced on it.
+pub fn machine(chip: &Chip) -> Machine {
+    Machine {
+        bandwidth: chip.device_hbm_bandwidth() as u64,
+        products: (chip.device_flops() / 2.0) as u64,
+        splits_wide_products: true,
+        arithmetic: chip.device_vector_ops() as u64,
+        transcendentals: chip.device_transcendentals() as u64,
+        on_chip: chip.vmem_bytes,
+        start: START,
+    }
 }
 
 impl Program {

@@ -11,7 +11,7 @@ mod layout;
 mod rebuild;
 mod single_window;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -11,6 +11,7 @@ mod extract;
 mod family;
 pub mod formulate;
 mod language;
+pub mod regions;
 mod rule;
 pub mod rules;
 mod saturate;

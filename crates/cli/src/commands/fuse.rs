@@ -4,14 +4,17 @@ use crate::args::{For, Fuse, ReportFormat};
 use crate::inputs;
 use crate::output::{Failure, Outcome, write};
 use driver::Rewritten;
+use fuse::regions::Region;
 use fuse::{Change, Class, Platform};
-use ir::{Loc, LocId};
+use ir::{Loc, LocId, ValueId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The version of the JSON form, documented in docs/optimizer.md.
 const SCHEMA: u32 = 1;
+/// Regions that the text shows: those that take longest.
+const SHOWN: usize = 40;
 
 pub(crate) fn run(args: &Fuse) -> Outcome {
     if inputs::is_mlir(&args.source) {
@@ -53,7 +56,56 @@ fn text(r: &Rewritten) -> String {
             let _ = writeln!(out, "  {:<36} {:<19} {}", format!("{rule}{times}"), class.name(), fuse::why(rule));
         }
     }
+    regions_text(r, &mut out);
     out
+}
+
+/// What runs together: the regions that take longest, in the order of the program.
+fn regions_text(r: &Rewritten, out: &mut String) {
+    let regions = r.regions();
+    let sum = |of: fn(&Region) -> u64| regions.iter().map(of).sum::<u64>();
+    let _ = writeln!(
+        out,
+        "\n{} for {}: {}, {} moved, {} kept on the chip",
+        plural(regions.len(), "region"),
+        r.platform.name(),
+        time(sum(|r| r.picoseconds)),
+        bytes(sum(Region::moved)),
+        bytes(sum(|r| r.kept))
+    );
+    let mut longest: Vec<usize> = (0..regions.len()).collect();
+    longest.sort_by_key(|&i| std::cmp::Reverse(regions[i].picoseconds));
+    longest.truncate(SHOWN);
+    longest.sort_unstable();
+    for i in longest {
+        let region = &regions[i];
+        let loc = r.after.locs.get(r.after.node(region.root).loc);
+        let _ = writeln!(
+            out,
+            "{i:>4}  {:<28} {:>10} {:<11} {} in, {} out, {} kept   {}",
+            region.name,
+            time(region.picoseconds),
+            region.bound,
+            bytes(region.read),
+            bytes(region.written),
+            bytes(region.kept),
+            place(loc)
+        );
+        for gain in &region.gains {
+            let _ = writeln!(out, "        {gain}");
+        }
+        for border in &region.borders {
+            let _ =
+                writeln!(out, "        apart from {} {}: {}", border.region, regions[border.region].name, border.why);
+        }
+    }
+    if regions.len() > SHOWN {
+        let _ = writeln!(out, "{} more take less; --format json has them", regions.len() - SHOWN);
+    }
+}
+
+fn bytes(count: u64) -> String {
+    report::bytes(count as f64)
 }
 
 fn plural(n: usize, what: &str) -> String {
@@ -117,5 +169,28 @@ fn data(r: &Rewritten) -> Value {
         "picoseconds": { "before": fuse::cost(&r.before, r.platform), "after": fuse::cost(&r.after, r.platform) },
         "counts": counts(r),
         "changes": r.changes.iter().map(change).collect::<Vec<_>>(),
+        "regions": r.regions().iter().map(|region| region_data(r, region)).collect::<Vec<_>>(),
+    })
+}
+
+/// A region; values are numbered as `--stage fused` prints them.
+fn region_data(r: &Rewritten, region: &Region) -> Value {
+    let numbers = |values: &[ValueId]| values.iter().map(|v| v.index()).collect::<Vec<_>>();
+    let inputs = region.inputs.iter().map(|(v, bytes)| json!({ "value": v.index(), "bytes": bytes }));
+    let borders = region.borders.iter().map(|b| json!({ "region": b.region, "why": b.why }));
+    let loc = r.after.locs.get(r.after.node(region.root).loc);
+    json!({
+        "name": region.name,
+        "place": { "file": &*loc.file, "line": loc.line, "function": &*loc.function, "module": &*loc.module, "op": &*loc.op },
+        "members": numbers(&region.members),
+        "remade": numbers(&region.remade),
+        "inputs": inputs.collect::<Vec<_>>(),
+        "outputs": numbers(&region.outputs),
+        "bytes": { "read": region.read, "written": region.written, "kept": region.kept },
+        "working_set": region.working_set,
+        "picoseconds": region.picoseconds,
+        "bound": region.bound,
+        "gains": region.gains,
+        "borders": borders.collect::<Vec<_>>(),
     })
 }

@@ -10,23 +10,23 @@ use ir::{
 };
 
 /// Random choices, told by their seed.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         let mut generator = SplitMix(self.0);
         let bits = generator.bits();
         self.0 = generator.0;
         bits
     }
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.bits() % n as u64) as usize
     }
     /// `low..=high`.
-    pub(super) fn within(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn within(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
-    pub(super) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
     fn permutation(&mut self, n: usize) -> Dims {

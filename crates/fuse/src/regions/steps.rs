@@ -1,0 +1,326 @@
+//! A graph as steps: what is computed once and may be stored, and what each reads of the others.
+//!
+//! Not every node is a step. Inputs and constants are given. What costs less to make again than to read back (views,
+//! broadcasts, counters, cheap arithmetic on values of at most half its size) is *remade* by every step that reads it, as
+//! XLA does: such a step reads what the remade nodes are made from.
+
+use super::machine::{self, Machine, Work, is_dear};
+use ir::{Graph, Node, Op, OutputKind, Type, ValueId};
+use std::collections::BTreeMap;
+
+/// Nodes that one operand may be remade from, at most.
+const LONGEST: usize = 16;
+
+/// What may stand beside a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A loop over the elements of its result.
+    Loop,
+    /// A loop over the elements of its operand.
+    Reduce,
+    /// A matrix product or convolution.
+    Product,
+    /// Runs by itself.
+    Alone,
+    /// Keeps others apart, and is nothing at run time.
+    Barrier,
+}
+
+/// A value that a step reads: all of it, or the part that a slice or projection takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    /// The step or given node that makes it.
+    pub(super) value: ValueId,
+    /// What takes the part; the value itself if all is read.
+    pub(super) part: ValueId,
+    /// Bytes of the part.
+    pub(super) bytes: u64,
+}
+
+impl Read {
+    pub(super) fn is_whole(&self) -> bool {
+        self.part == self.value
+    }
+}
+
+/// A node that is computed once.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) node: ValueId,
+    pub(super) kind: Kind,
+    pub(super) reads: Vec<Read>,
+    /// What is remade on the way from what it reads.
+    pub(super) remakes: Vec<ValueId>,
+    pub(super) work: Work,
+    /// Bytes of its results that are used, as far as it writes them.
+    pub(super) bytes: u64,
+    /// Whether the program gives it out.
+    pub(super) is_output: bool,
+    /// Whether an element takes many cycles.
+    pub(super) is_dear: bool,
+}
+
+/// All steps of a graph, in its order.
+pub(super) struct Steps<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) machine: Machine,
+    pub(super) all: Vec<Step>,
+    /// By node: its step; that of its tuple for a projection.
+    of: Vec<Option<u32>>,
+    /// By node: the steps that read it, ascending.
+    readers: Vec<Vec<u32>>,
+    /// By node: what it computes.
+    work: Vec<Work>,
+    /// By tuple: its elements that are used.
+    projections: BTreeMap<ValueId, Vec<ValueId>>,
+}
+
+impl<'g> Steps<'g> {
+    /// Linear in the graph.
+    pub(super) fn new(graph: &'g Graph, machine: Machine) -> Steps<'g> {
+        let uses = Uses::new(graph);
+        let mut steps = Steps {
+            graph,
+            machine,
+            all: vec![],
+            of: vec![None; graph.nodes().len()],
+            readers: vec![vec![]; graph.nodes().len()],
+            work: graph.nodes().iter().map(|n| machine.work(n, &types(graph, n))).collect(),
+            projections: BTreeMap::new(),
+        };
+        let mut sources: Vec<Sources> = Vec::with_capacity(graph.nodes().len());
+        for (i, node) in graph.nodes().iter().enumerate() {
+            let value = ValueId::new(i);
+            let made = Sources::of_operands(node, &sources);
+            let own = match node.op {
+                Op::Input { .. } => Sources::whole(value, machine::bytes(&node.ty)),
+                Op::Constant(ref l) if l.is_splat() => Sources::default(),
+                Op::Constant(_) => Sources::whole(value, machine::bytes(&node.ty)),
+                Op::GetTupleElement { .. } => {
+                    steps.of[i] = steps.of[node.operands[0].index()];
+                    steps.projections.entry(node.operands[0]).or_default().push(value);
+                    Sources::part(node.operands[0], value, machine::bytes(&node.ty))
+                }
+                _ if uses.is_remade(graph, value, &made) => made.remade(graph, value),
+                _ => {
+                    steps.push(value, made, &uses);
+                    Sources::whole(value, machine::bytes(&node.ty))
+                }
+            };
+            sources.push(own);
+        }
+        steps
+    }
+
+    fn push(&mut self, node: ValueId, made: Sources, uses: &Uses) {
+        let number = self.all.len() as u32;
+        let op = self.graph.node(node);
+        let (reads, bytes) = moved(self.graph, node, made.reads, uses);
+        for read in &reads {
+            let readers = &mut self.readers[read.value.index()];
+            if readers.last() != Some(&number) {
+                readers.push(number);
+            }
+        }
+        self.of[node.index()] = Some(number);
+        self.all.push(Step {
+            node,
+            kind: kind(&op.op),
+            reads,
+            remakes: made.remakes,
+            work: self.work[node.index()],
+            bytes,
+            is_output: uses.outputs[node.index()],
+            is_dear: is_dear(&op.op, &op.ty),
+        });
+    }
+
+    /// The step that makes `value`; none for what is given or remade.
+    pub(super) fn of(&self, value: ValueId) -> Option<u32> {
+        self.of[value.index()]
+    }
+    /// The steps that read `value`, ascending.
+    pub(super) fn readers(&self, value: ValueId) -> &[u32] {
+        &self.readers[value.index()]
+    }
+    /// What `node` computes.
+    pub(super) fn work_of(&self, node: ValueId) -> Work {
+        self.work[node.index()]
+    }
+    /// The elements of tuple `value` that are used.
+    pub(super) fn projections(&self, value: ValueId) -> &[ValueId] {
+        self.projections.get(&value).map_or(&[], |all| all)
+    }
+    /// Bytes of all of `value`.
+    pub(super) fn bytes_of(&self, value: ValueId) -> u64 {
+        self.of(value).map_or_else(|| machine::bytes(self.graph.ty(value)), |s| self.all[s as usize].bytes)
+    }
+}
+
+/// What a node is made from, and what is remade on the way.
+#[derive(Clone, Default)]
+struct Sources {
+    reads: Vec<Read>,
+    remakes: Vec<ValueId>,
+}
+
+impl Sources {
+    fn whole(value: ValueId, bytes: u64) -> Sources {
+        Sources::part(value, value, bytes)
+    }
+    fn part(value: ValueId, part: ValueId, bytes: u64) -> Sources {
+        Sources { reads: vec![Read { value, part, bytes }], remakes: vec![] }
+    }
+    fn of_operands(node: &Node, sources: &[Sources]) -> Sources {
+        let mut all = Sources::default();
+        for v in &node.operands {
+            for read in &sources[v.index()].reads {
+                if !all.reads.contains(read) {
+                    all.reads.push(*read);
+                }
+            }
+            for remade in &sources[v.index()].remakes {
+                if !all.remakes.contains(remade) {
+                    all.remakes.push(*remade);
+                }
+            }
+        }
+        all
+    }
+    /// What reads `node`, which is remade from these, reads.
+    fn remade(mut self, graph: &Graph, node: ValueId) -> Sources {
+        if matches!(graph.node(node).op, Op::Slice { .. }) {
+            let taken = machine::bytes(graph.ty(node));
+            self.reads.iter_mut().for_each(|r| (r.part, r.bytes) = (node, r.bytes.min(taken)));
+        }
+        self.remakes.push(node);
+        self
+    }
+}
+
+/// How the nodes of a graph are used.
+struct Uses {
+    outputs: Vec<bool>,
+    /// By node: how many nodes read it.
+    count: Vec<u32>,
+    /// By node: whether something that runs alone reads it, as it is or reshaped.
+    by_alone: Vec<bool>,
+    /// By node: whether only products read it.
+    by_products: Vec<bool>,
+    /// By node: whether the program's output of it is written over an input.
+    mutates: Vec<Option<ValueId>>,
+}
+
+impl Uses {
+    fn new(graph: &Graph) -> Uses {
+        let n = graph.nodes().len();
+        let (outputs, mutates) = (vec![false; n], vec![None; n]);
+        let mut uses =
+            Uses { outputs, count: vec![0; n], by_alone: vec![false; n], by_products: vec![true; n], mutates };
+        for output in &graph.outputs {
+            uses.outputs[graph_value(graph, output.value).index()] = true;
+            if let OutputKind::Mutation(input) = output.kind {
+                uses.mutates[output.value.index()] = graph.inputs.get(input).map(|i| i.value);
+            }
+        }
+        for (i, node) in graph.nodes().iter().enumerate().rev() {
+            let kind = kind(&node.op);
+            let passes_on = matches!(node.op, Op::Reshape { .. }) && uses.by_alone[i];
+            for v in &node.operands {
+                uses.count[v.index()] += 1;
+                uses.by_alone[v.index()] |= passes_on || matches!(kind, Kind::Alone | Kind::Barrier);
+                uses.by_products[v.index()] &= kind == Kind::Product;
+            }
+        }
+        uses
+    }
+
+    /// Whether what reads `value` makes it again from `made`.
+    fn is_remade(&self, graph: &Graph, value: ValueId, made: &Sources) -> bool {
+        let (i, node) = (value.index(), graph.node(value));
+        if self.outputs[i] || self.count[i] == 0 || made.remakes.len() >= LONGEST {
+            return false;
+        }
+        match &node.op {
+            Op::Reshape { .. } => true,
+            _ if self.by_alone[i] => false,
+            Op::BroadcastInDim { .. } | Op::Iota { .. } | Op::Slice { .. } => true,
+            Op::Transpose { .. } => self.by_products[i],
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => {
+                let read: u64 = made.reads.iter().map(|r| r.bytes).sum();
+                !is_dear(&node.op, &node.ty) && read.saturating_mul(2) <= machine::bytes(&node.ty)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The node that makes `value`: the tuple of a projection.
+fn graph_value(graph: &Graph, value: ValueId) -> ValueId {
+    match graph.node(value).op {
+        Op::GetTupleElement { .. } => graph.node(value).operands[0],
+        _ => value,
+    }
+}
+
+fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
+    node.operands.iter().map(|&v| graph.ty(v)).collect()
+}
+
+/// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more, and
+/// what updates its operand in place writes the update alone.
+fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
+    let node = graph.node(value);
+    let whole = machine::bytes(&node.ty);
+    let update = match &node.op {
+        Op::Gather(_) | Op::DynamicSlice { .. } => None,
+        Op::DynamicUpdateSlice => Some(node.operands[1]),
+        Op::Scatter(_) => node.operands.last().copied(),
+        _ => return (reads, whole),
+    };
+    let taken = update.map_or(whole, |v| machine::bytes(graph.ty(v)));
+    let operand = node.operands[0];
+    let in_place = uses.count[operand.index()] == 1 && !uses.outputs[operand.index()];
+    let is_given = matches!(graph.node(operand).op, Op::Input { .. } | Op::Constant(_));
+    let in_place = if is_given { uses.mutates[value.index()] == Some(operand) } else { in_place };
+    if update.is_some() && !in_place {
+        return (reads, whole);
+    }
+    reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(taken)));
+    (reads, whole.min(taken))
+}
+
+fn kind(op: &Op) -> Kind {
+    match op {
+        Op::Reduce { .. } => Kind::Reduce,
+        Op::DotGeneral(_) | Op::Convolution(_) => Kind::Product,
+        Op::OptimizationBarrier => Kind::Barrier,
+        Op::DynamicUpdateSlice
+        | Op::Gather(_)
+        | Op::Scatter(_)
+        | Op::ReduceWindow { .. }
+        | Op::SelectAndScatter { .. }
+        | Op::Sort { .. }
+        | Op::RngBitGenerator { .. }
+        | Op::While
+        | Op::If => Kind::Alone,
+        Op::Input { .. }
+        | Op::Constant(_)
+        | Op::Iota { .. }
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Compare(_)
+        | Op::Select
+        | Op::Convert { .. }
+        | Op::BitcastConvert { .. }
+        | Op::BroadcastInDim { .. }
+        | Op::Reshape { .. }
+        | Op::Transpose { .. }
+        | Op::Slice { .. }
+        | Op::DynamicSlice { .. }
+        | Op::Concatenate { .. }
+        | Op::Pad { .. }
+        | Op::Reverse { .. }
+        | Op::GetTupleElement { .. } => Kind::Loop,
+    }
+}
