@@ -143,8 +143,15 @@ pub struct Memory {
     pub code: u64,
     /// Who holds the peak, most first.
     pub holders: Vec<Holder>,
-    /// Fragmentation of the heap, and what belongs to no value.
+    /// What no value holds: fragmentation of the heap, and [`Memory::reserved`].
     pub unattributed: u64,
+    /// Of that, what the compiler takes beyond the allocations that it cuts up, such as the rest of a page.
+    #[serde(default)]
+    pub reserved: u64,
+    /// The compiler's own peak, as far as it lies in HBM and is no constant: all arguments and results, and the heap's
+    /// values at their worst moment, without the gaps between them.
+    #[serde(default)]
+    pub compiler_peak: u64,
     /// HBM in use during each step of the schedule, at every step that changes it. Results count from the step that
     /// first writes them, though their memory is set aside before.
     pub timeline: Vec<Moment>,
