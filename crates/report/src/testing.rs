@@ -190,6 +190,7 @@ pub(crate) fn report() -> Report {
         memory: Some(memory),
         cost: Some(cost),
         slices: None,
+        rewrites: None,
         sources: Vec::new(),
     }
 }
