@@ -85,6 +85,7 @@ bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
 
 bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
 	$(PYTHON) benches/fuse.py patterns
+	$(PYTHON) benches/fuse.py tpu --page docs/optimizer.md
 	$(PYTHON) benches/fuse.py models
 
 bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.

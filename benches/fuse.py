@@ -1,11 +1,13 @@
 """What our own optimizer is worth: pattern by pattern, and model by model.
 
-    python benches/fuse.py patterns [--rounds N] [--target v5e:1x1]
-    python benches/fuse.py models [--models a,b] [--rounds N] [--seconds S]
+    python benches/fuse.py patterns [--only NAME] [--rounds N]
+    python benches/fuse.py tpu [--only NAME] [--target v5e:1x1] [--page docs/optimizer.md]
+    python benches/fuse.py models [--only NAME] [--rounds N] [--seconds S]
 
-Patterns are the graphs of testdata/patterns. Each is run on the CPU plugin as it stands and optimized, in turn in one
-process; both are compiled by libtpu for the target, and the optimized HLO's flops and bytes compared. Models are
-`benches/models.py` with the optimizer and without, beside eager. The tables are Markdown.
+Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in turn
+in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what it
+makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. The tables are Markdown;
+`--page` puts that of `tpu` into a page, between its marks.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -30,48 +31,91 @@ RESAMPLES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("patterns", "models"))
+    parser.add_argument("what", choices=("patterns", "tpu", "models"))
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", default="v5e:1x1")
+    parser.add_argument("--page", type=Path, help="where the table of `tpu` goes, between its marks")
     parser.add_argument("--only", default="", help="patterns or models whose names hold this")
     parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
     args = parser.parse_args()
-    if args.what == "patterns":
-        patterns(args)
-    else:
-        models(args)
+    {"patterns": patterns, "tpu": on_tpu, "models": models}[args.what](args)
+
+
+def files(only: str) -> list[str]:
+    return sorted(str(f) for f in PATTERNS.glob("*.txt") if only in f.stem)
 
 
 def patterns(args: argparse.Namespace) -> None:
-    files = sorted(str(f) for f in PATTERNS.glob("*.txt") if args.only in f.stem)
-    cargo = ["cargo", "run", "-q", "--release", "-p", "torchtpu-driver", "--example", "patterns", "--"]
-    print("| pattern | CPU, optimized / plain | 95% | flops, v5e | bytes, v5e | rules |")
-    print("|---|---:|---|---:|---:|---|")
+    command = ["cargo", "run", "-q", "--release", "-p", "torchtpu-driver", "--example", "patterns", "--"]
+    print("| pattern | CPU, optimized / plain | 95% | rules |")
+    print("|---|---:|---|---|")
     ratios = []
-    with tempfile.TemporaryDirectory() as folder:
-        for file in files:
-            command = [*cargo, str(args.rounds), folder, file]
-            measured = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
-            name = measured["pattern"]
-            plain, ours = (cost(Path(folder) / f"{name}.{side}.mlir", args.target) for side in ("before", "tpu"))
-            middle, low, high = ratio(measured["after"], measured["before"])
-            ratios.append(middle)
-            of = [f"{b / a:.2f}" if a else "-" for a, b in zip(plain, ours, strict=True)]
-            rules = ", ".join(sorted(set(measured["rules"])))
-            print(f"| {name} | {middle:.2f} | {low:.2f}..{high:.2f} | {of[0]} | {of[1]} | {rules} |", flush=True)
+    for file in files(args.only):
+        measured = lines([*command, str(args.rounds), file])[0]
+        middle, low, high = ratio(measured["after"], measured["before"])
+        ratios.append(middle)
+        rules = ", ".join(sorted(set(measured["rules"])))
+        print(f"| {measured['pattern']} | {middle:.2f} | {low:.2f}..{high:.2f} | {rules} |", flush=True)
     if ratios:
         print(f"\nGeometric mean on the CPU: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
 
 
-def cost(program: Path, target: str) -> tuple[float, float]:
-    """Flops and bytes to and from HBM of what libtpu makes of a program."""
+def on_tpu(args: argparse.Namespace) -> None:
+    found = tpu_costs(args.target, files(args.only))
+    table = [
+        f"| pattern, {args.target} | GFLOP | HBM MiB | roofline µs | rules |",
+        "|---|---:|---:|---:|---|",
+        *(f"| {one['name']} | {' | '.join(pairs(one))} | {', '.join(one['rules'])} |" for one in found),
+        "",
+        verdict(found),
+    ]
+    print("\n".join(table))
+    if args.page:
+        between_marks(args.page, "tpu-patterns", table)
+
+
+def tpu_costs(target: str, programs: list[str]) -> list[dict[str, Any]]:
+    """What libtpu makes of graphs in the text form, as they stand and optimized."""
     tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
-    command = [tputc, "check", str(program), "--target", target, "--format", "json"]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if done.returncode == 2:
-        raise SystemExit(f"{program.name} cannot be checked for {target}")
-    found = json.loads(done.stdout)["cost"] or {"flops": 0.0, "hbm_bytes": 0.0}
-    return found["flops"], found["hbm_bytes"]
+    command = ["cargo", "run", "-q", "-p", "torchtpu-driver", "--example", "tpu_costs", "--"]
+    return lines([*command, tputc, target, *programs])
+
+
+def lines(command: list[str]) -> list[dict[str, Any]]:
+    """What a command prints: a line of JSON each."""
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+MEASURES = {"flops": (1e9, "flops"), "hbm_bytes": (1 << 20, "bytes"), "seconds": (1e-6, "time")}
+
+
+def pairs(one: dict[str, Any]) -> list[str]:
+    """Before and after, or the number alone where nothing changed."""
+    texts = []
+    for measure, (unit, _) in MEASURES.items():
+        before, after = (f"{one[side][measure] / unit:.3g}" for side in ("before", "after"))
+        texts.append(before if before == after else f"{before} → {after}")
+    return texts
+
+
+def verdict(found: list[dict[str, Any]]) -> str:
+    """Where optimizing made libtpu's own program worse, by more than a thousandth."""
+    worse = [
+        f"{one['name']} ({name} x{one['after'][measure] / max(one['before'][measure], 1e-12):.2f})"
+        for one in found
+        for measure, (_, name) in MEASURES.items()
+        if one["after"][measure] > 1.001 * one["before"][measure]
+    ]
+    changed = sum(bool(one["rules"]) for one in found)
+    return f"{changed} of {len(found)} patterns change. Worse than plain: {', '.join(worse) or 'none'}."
+
+
+def between_marks(page: Path, name: str, text: list[str]) -> None:
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, rest = page.read_text().split(begin)
+    _, after = rest.split(end)
+    page.write_text("\n".join([before + begin, *text, end + after]))
 
 
 def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:

@@ -258,3 +258,24 @@ def plan() -> Json:
         "fits": True,
         "assumptions": ["Not measured."],
     }
+
+
+def rewrites() -> Json:
+    """What the optimizer changed in some such program: one rule in two layers, another at one line."""
+
+    def change(rule: str, class_: str, *places: Json) -> Json:
+        return {"rule": rule, "class": class_, "why": f"{rule} is right", "places": list(places)}
+
+    def products(layer: int) -> Json:
+        queries, keys = (
+            place(layer, f"self_attn.{name}_proj", "aten.mm.default", 241 + k) for k, name in enumerate("qk")
+        )
+        return change("products-side-by-side", "reassociating", queries, keys)
+
+    softmax = place(0, "self_attn", "aten._softmax.default", 181)
+    return {
+        "platform": "tpu",
+        "ops": {"before": 100, "after": 90},
+        "picoseconds": {"before": 1_200_000_000, "after": 900_000_000},
+        "changes": [products(0), change("convert-of-convert", "exact", softmax), products(1)],
+    }

@@ -24,16 +24,16 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-Render = Callable[[str, reports.Json], pathlib.Path]
+Render = Callable[[str, reports.Json | list[reports.Json]], pathlib.Path]
 
 
 @pytest.fixture(scope="module")
 def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
-    """Writes a report's page into a file with the given name."""
+    """Writes the page of a report, or of several, into a file with the given name."""
     folder = tmp_path_factory.mktemp("html")
     command = ["cargo", "run", "-q", "-p", "torchtpu-report", "--example", "render"]
 
-    def write(name: str, report: reports.Json) -> pathlib.Path:
+    def write(name: str, report: reports.Json | list[reports.Json]) -> pathlib.Path:
         page = subprocess.run(command, cwd=ROOT, input=json.dumps(report).encode(), stdout=subprocess.PIPE, check=True)
         path = folder / f"{name}.html"
         path.write_bytes(page.stdout)
@@ -324,6 +324,94 @@ def test_slices_are_planned_with_what_is_assumed(browser: Browser, render: Rende
     assert browser.eval("[...document.querySelectorAll('#slices li')].map((e) => e.textContent)") == ["Not measured."]
 
 
+def several() -> list[reports.Json]:
+    """A program on two targets, of which the second is too small."""
+    small = reports.transformer(200, runs=False)
+    small["target"] = small["target"] | {"name": "v5p:1x1x1"}
+    return [reports.transformer(300), small]
+
+
+def test_a_page_of_several_targets_is_switched_with_keys(browser: Browser, render: Render) -> None:
+    browser.open(render("several", several()))
+    buttons = "[...document.querySelectorAll('#targets button')].map((e) => [e.textContent, e.ariaPressed])"
+    assert browser.eval(buttons) == [["✓ v5e:4x4, runs", "true"], ["✕ v5p:1x1x1, does not run", "false"]]
+    assert browser.eval("document.querySelectorAll('h1').length") == 1
+    assert browser.eval("document.title").endswith(" on v5e:4x4")
+    browser.key("/")
+    browser.type("silu")
+    browser.eval("document.querySelectorAll('#targets button')[1].focus()")
+    browser.key("Enter")
+    assert "Does not run" in text(browser, ".verdict.bad")
+    assert browser.eval("document.title").endswith(" on v5p:1x1x1")
+    assert browser.eval("location.hash") == "#target=v5p%3A1x1x1"
+    assert text(browser, "#status") == "The report for v5p:1x1x1"
+    assert text(browser, "#found").startswith("200 of 200"), "each target has its own search"
+    browser.key("/")
+    browser.type("silu")
+    browser.click("#fusion-list [data-index='1']")
+    assert browser.eval("location.hash").startswith("#target=v5p%3A1x1x1&fusion=")
+    picked = chosen(browser)
+    browser.eval("document.querySelectorAll('#targets button')[0].focus()")
+    browser.key("Enter")
+    assert "silu" in browser.eval("document.getElementById('search').value")
+    browser.eval("new Promise((done) => { addEventListener('hashchange', done, {once: true}); history.back(); })")
+    assert (chosen(browser), browser.eval("document.title")[-9:]) == (picked, "v5p:1x1x1")
+
+
+def test_an_address_opens_its_target(browser: Browser, render: Render) -> None:
+    browser.open(render("addressed", several()), "#target=v5p%3A1x1x1&fusion=fusion.7")
+    assert (chosen(browser), browser.eval("document.title")[-9:]) == ("fusion.7", "v5p:1x1x1")
+
+
+def test_all_targets_are_printed(browser: Browser, render: Render, tmp_path: pathlib.Path) -> None:
+    browser.open(render("printed", several()))
+    browser.eval("dispatchEvent(new Event('beforeprint'))")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    shown = "[...document.querySelectorAll('%s')].filter((e) => e.checkVisibility()).length"
+    assert [browser.eval(shown % selector) for selector in ("h1", ".chart", "#fusions .paper", "nav")] == [2, 4, 2, 0]
+    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.eval("dispatchEvent(new Event('afterprint'))")
+    assert browser.eval("document.querySelectorAll('h1').length") == 1
+    browser.pdf(tmp_path / "both.pdf")
+    browser.open(render("alone", several()[0]))
+    browser.pdf(tmp_path / "one.pdf")
+    sizes = [len(re.findall(rb"/Type\s*/Page\b", (tmp_path / name).read_bytes())) for name in ("both.pdf", "one.pdf")]
+    assert sizes[0] > sizes[1] > 1
+
+
+def test_what_the_optimizer_changed_is_told_by_line(browser: Browser, render: Render) -> None:
+    rewrites = reports.rewrites()
+    browser.open(render("plain", reports.transformer(20)))
+    assert browser.eval("document.getElementById('rewrites').hidden")
+    browser.open(render("rewritten", reports.transformer(20) | {"rewrites": rewrites}))
+    figures = browser.eval("[...document.querySelectorAll('#rewrites .figure')].map((e) => [...e.children].map((c) => c.textContent))")
+    assert figures == [
+        ["Optimizer\N{RIGHT SINGLE QUOTATION MARK}s clock, for tpu", "900 µs", "25% less than 1.20 ms before"],
+        ["Ops of the graph", "90", "10% less than 100 before"],
+    ]
+    rows = "[...document.querySelectorAll('#rewrite-list .grid-body [role=row]')]"
+    cells = f"{rows}.map((e) => [...e.children].slice(0, 5).map((cell) => cell.textContent))"
+    assert browser.eval(cells) == [
+        ["modeling_llama.py:241 and 1 line more", "4", "products-side-by-side", "2", "reassociating"],
+        ["modeling_llama.py:181", "1", "convert-of-convert", "1", "exact"],
+    ]
+    browser.click("#rewrite-list [data-index='1'] .link")
+    assert "softmax" in text(browser, "#source [aria-current]")
+    unchanged = rewrites | {"changes": [], "ops": {"before": 5, "after": 5}, "picoseconds": {"before": 7, "after": 7}}
+    browser.open(render("unchanged", reports.transformer(20) | {"rewrites": unchanged}))
+    assert "left as it is" in text(browser, "#rewrites")
+
+
+def test_what_the_optimizer_changed_has_a_page_of_its_own(browser: Browser, render: Render) -> None:
+    browser.open(render("fuse", reports.rewrites()))
+    assert text(browser, "h1") == "program"
+    assert "null" not in text(browser, "main") and "undefined" not in text(browser, "main")
+    there = "[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)"
+    assert browser.eval(there) == ["rewrites"]
+    assert browser.eval("document.getElementById('rewrite-list').getAttribute('aria-rowcount')") == "3"
+    assert browser.eval("document.getElementById('source').hidden") is False
+
+
 def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:
     report = reports.transformer(300, runs=False)
     browser.open(render("over", report))
@@ -443,7 +531,10 @@ def test_it_answers_at_once(browser: Browser, page: pathlib.Path, capsys: pytest
             times.push(performance.now() - start);
         }
         return times.sort((a, b) => a - b)[3];
-    })(%s)"""
+    })((nth) => {
+        const { fusions, modelTree, memoryChart, schedule } = pages.shown.parts;
+        (%s)(nth);
+    })"""
     acts = {
         "search, a keystroke": "(nth) => { fusions.box.value = 'silu layers.1'.slice(0, nth + 3); fusions.filter(); }",
         "choose a fusion": "(nth) => fusions.show(nth * 700, true)",

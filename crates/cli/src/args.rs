@@ -42,7 +42,7 @@ impl Cli {
     pub(crate) fn wants_json(&self) -> bool {
         let format = match &self.command {
             Command::Lower(args) => args.format == LowerFormat::Json,
-            Command::Fuse(args) => args.format == ReportFormat::Json,
+            Command::Fuse(args) => args.format == FuseFormat::Json,
             Command::Run(args) => args.format == ReportFormat::Json,
             Command::Ops(args) => args.format == OpsFormat::Json,
             Command::Doctor(args) => args.format == ReportFormat::Json,
@@ -166,11 +166,21 @@ pub(crate) struct Fuse {
     #[arg(long, value_enum, default_value_t = For::Cpu)]
     pub(crate) platform: For,
     /// How to tell it
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub(crate) format: ReportFormat,
+    #[arg(long, value_enum, default_value_t = FuseFormat::Text)]
+    pub(crate) format: FuseFormat,
     /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FuseFormat {
+    /// For people
+    Text,
+    /// As JSON (docs/optimizer.md)
+    Json,
+    /// One page that needs nothing else
+    Html,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -283,7 +293,7 @@ pub(crate) enum CheckFormat {
     Text,
     /// As JSON: a list of reports, one a target (docs/report-schema.md)
     Json,
-    /// One page that needs nothing else
+    /// One page that needs nothing else, with a sheet for each target
     Html,
 }
 

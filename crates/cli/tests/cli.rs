@@ -298,6 +298,16 @@ fn fuse_tells_every_rewrite_with_its_line_and_stops_at_the_limit() {
         let some = fused(&["--limit", &limit.to_string()]);
         assert!(some["changes"].as_array().expect("a list").len() <= limit);
     }
+    let page = stdout(&tputc(&["fuse", path(&trace("views.json")), "--format", "html"]));
+    let data =
+        page.split_once("id=\"report\">").and_then(|it| it.1.split_once("</script>")).expect("a page with data").0;
+    let sheets: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    let told = &sheets[0]["rewrites"];
+    assert_eq!((&told["picoseconds"], &told["ops"]), (&all["picoseconds"], &all["ops"]));
+    let names = |of: &serde_json::Value| -> Vec<String> {
+        of["changes"].as_array().expect("a list").iter().map(|it| it["rule"].to_string()).collect()
+    };
+    assert_eq!(names(told), names(&all), "the page tells what the JSON tells");
     let text = stdout(&tputc(&["fuse", path(&trace("views.json"))]));
     assert!(text.contains(changes[0]["rule"].as_str().expect("a name")), "{text}");
 }

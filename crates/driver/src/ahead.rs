@@ -11,8 +11,8 @@ use aot::{Compiled, Job, Machine, Outcome, Pool};
 use fuse::Platform;
 use hlo::primitive;
 use hlo::proto::{HloModuleProto, ShapeProto};
-use ir::{InputKind, OutputKind};
-use report::Training;
+use ir::{Graph, InputKind, OutputKind};
+use report::{Rewrites, Training};
 use runtime::CompileOptions;
 use serde::Serialize;
 use target::Target;
@@ -29,6 +29,8 @@ pub struct Ahead {
     pub num_partitions: usize,
     /// What the program trains, if that is known.
     pub training: Option<Training>,
+    /// What our optimizer changed, if it ran.
+    pub rewrites: Option<Rewrites>,
     /// The program's hash: of its StableHLO without locations.
     pub hash: String,
     /// Its key in a cache of executables.
@@ -74,7 +76,7 @@ impl Program {
     ) -> Result<Ahead> {
         let input = match by {
             Some(by) => Written::partitioned(&self.partitioned(dims, by)?)?,
-            None => Written::whole(self, &Prepared::new(self, dims, Some(Platform::Tpu))?)?,
+            None => Written::whole(self, Prepared::new(self, dims, None)?.graph)?,
         };
         let devices = target.num_chips() as usize * target.chip().devices as usize;
         let num_partitions = input.options.num_partitions;
@@ -85,8 +87,8 @@ impl Program {
         let outcome = pool.compile(&job)?;
         let key = key(&outcome.machine, &input.options, &input.canonical);
         let hash = blake3::hash(&input.canonical).to_hex().to_string();
-        let training = Some(input.training);
-        Ok(Ahead { target: target.clone(), outcome, interface: input.interface, num_partitions, training, hash, key })
+        let (interface, rewrites, training) = (input.interface, input.rewrites, Some(input.training));
+        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions, training, rewrites, hash, key })
     }
 }
 
@@ -103,15 +105,18 @@ struct Written {
     interface: Interface,
     options: CompileOptions,
     training: Training,
+    rewrites: Option<Rewrites>,
 }
 
 impl Written {
-    fn whole(program: &Program, prepared: &Prepared) -> Result<Written> {
-        let canonical = program.lower(&prepared.graph, false)?.into_bytecode();
-        let located = program.lower(&prepared.graph, true)?.into_bytecode();
-        let training = training::of(&prepared.graph, None);
-        let interface = Interface::of(&prepared.graph);
-        Ok(Written { canonical, located, interface, options: for_one_device(), training })
+    fn whole(program: &Program, graph: Graph) -> Result<Written> {
+        let rewritten = program.rewritten_graph(graph, Platform::Tpu)?;
+        let canonical = program.lower(&rewritten.after, false)?.into_bytecode();
+        let located = program.lower(&rewritten.after, true)?.into_bytecode();
+        let training = training::of(&rewritten.after, None);
+        let interface = Interface::of(&rewritten.after);
+        let rewrites = program.options().optimize.then(|| rewritten.report());
+        Ok(Written { canonical, located, interface, options: for_one_device(), training, rewrites })
     }
 
     fn partitioned(program: &Partitioned) -> Result<Written> {
@@ -121,6 +126,7 @@ impl Written {
             interface: Interface::of(program.graph()),
             options: program.compile_options(),
             training: training::of(program.graph(), Some(program.partition())),
+            rewrites: None,
         })
     }
 }
@@ -138,7 +144,16 @@ impl Ahead {
         let interface = module.map(Interface::of_module).unwrap_or_default();
         let key = key(&outcome.machine, &options, program);
         let hash = blake3::hash(program).to_hex().to_string();
-        Ok(Ahead { target: target.clone(), outcome, interface, num_partitions: 1, training: None, hash, key })
+        Ok(Ahead {
+            target: target.clone(),
+            outcome,
+            interface,
+            num_partitions: 1,
+            training: None,
+            rewrites: None,
+            hash,
+            key,
+        })
     }
 
     /// What was compiled.

@@ -3,6 +3,7 @@
 use crate::ahead::{Ahead, Slot};
 use crate::error::{Error, Result};
 use crate::findings;
+use crate::optimize::Rewritten;
 use crate::partitioned::Partitioning;
 use crate::program::{DimValues, Program};
 use crate::verdict::{is_out_of_memory, verdict};
@@ -10,7 +11,7 @@ use aot::{Machine, Pool};
 use ir::ErrorKind;
 use report::{Argument, Finding, Input, Report, Severity, Slices, Source, SourceText, Stats, Verdict};
 use runtime::MemoryAnalysis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use target::Target;
 
@@ -90,6 +91,7 @@ impl Program {
             memory: None,
             cost: None,
             slices: None,
+            rewrites: None,
             sources: vec![],
         };
         self.with_sources(report)
@@ -101,15 +103,26 @@ impl Program {
 
     /// `report` with the source that it names, as far as this machine has it.
     fn with_sources(&self, mut report: Report) -> Report {
+        let sources = self.source_around(&report.named_lines());
+        report.sources = sources;
+        report
+    }
+
+    /// The source around these lines, as far as this machine has it.
+    fn source_around(&self, named: &BTreeMap<&str, BTreeSet<u32>>) -> Vec<SourceText> {
         let paths: BTreeMap<String, String> = self.source_files();
-        let named = report.named_lines();
         let read = |(file, lines): (&&str, _)| {
             let text = std::fs::read_to_string(paths.get(*file)?).ok()?;
             Some(SourceText::around(file, &text, lines, CONTEXT))
         };
-        let sources = named.iter().filter_map(read).collect();
-        report.sources = sources;
-        report
+        named.iter().filter_map(read).collect()
+    }
+
+    /// What the optimizer changed, as a page.
+    pub fn rewrites_page(&self, name: &str, rewritten: &Rewritten) -> String {
+        let rewrites = rewritten.report();
+        let sources = self.source_around(&rewrites.named_lines());
+        report::rewrites_html(name, &rewrites, &sources)
     }
 }
 
@@ -143,6 +156,7 @@ impl Ahead {
             memory,
             cost,
             slices: None,
+            rewrites: self.rewrites.clone(),
             sources: vec![],
         }
     }

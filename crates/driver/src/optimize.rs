@@ -1,11 +1,13 @@
 //! Our own optimizer, before the plugin's.
 
 use crate::error::Result;
+use crate::findings;
 use crate::program::{DimValues, Program};
 use crate::session::Session;
 use fuse::regions::{Machine, Region};
 use fuse::{Change, Class, Platform};
 use ir::Graph;
+use report::{Rewrite, Rewrites};
 use std::str::FromStr;
 use target::{Chip, Generation};
 
@@ -64,6 +66,27 @@ impl Rewritten {
         };
         fuse::regions::regions(&self.after, &machine)
     }
+    /// What changed, as reports have it.
+    pub fn report(&self) -> Rewrites {
+        let ops = |graph: &Graph| (graph.nodes().len() - graph.inputs.len()) as u64;
+        let places =
+            |change: &Change| change.locs.iter().map(|&loc| findings::source(self.after.locs.get(loc))).collect();
+        let change = |it: &Change| Rewrite {
+            rule: it.rule.to_owned(),
+            class: it.class.name().to_owned(),
+            why: fuse::why(it.rule).to_owned(),
+            places: places(it),
+        };
+        Rewrites {
+            platform: self.platform.name().to_owned(),
+            ops: report::Change { before: ops(&self.before), after: ops(&self.after) },
+            picoseconds: report::Change {
+                before: fuse::cost(&self.before, self.platform),
+                after: fuse::cost(&self.after, self.platform),
+            },
+            changes: self.changes.iter().map(change).collect(),
+        }
+    }
 }
 
 /// Picoseconds in which a device starts a region: what libtpu's estimates have for those that do nothing
@@ -89,7 +112,10 @@ impl Program {
     /// # Errors
     /// As [`Program::import`].
     pub fn rewritten(&self, dims: &DimValues, platform: Platform) -> Result<Rewritten> {
-        let before = self.import(dims)?.graph;
+        self.rewritten_graph(self.import(dims)?.graph, platform)
+    }
+
+    pub(crate) fn rewritten_graph(&self, before: Graph, platform: Platform) -> Result<Rewritten> {
         let (after, changes) = self.optimized(&before, platform)?;
         Ok(Rewritten { before, after, changes, platform })
     }

@@ -96,6 +96,8 @@ mod tests {
             code: code * GIB,
             holders: vec![],
             unattributed: 0,
+            reserved: 0,
+            compiler_peak: 0,
             timeline: vec![],
             peak_step: 0,
             vmem_peak: 0,

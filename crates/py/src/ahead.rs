@@ -71,7 +71,7 @@ fn report_text(json: &str) -> PyResult<String> {
 /// A report in its JSON form, as a page.
 #[pyfunction]
 fn report_html(json: &str) -> PyResult<String> {
-    Ok(report::html(&read(json)?))
+    Ok(report::html(&[read(json)?]))
 }
 
 fn read(json: &str) -> PyResult<Report> {

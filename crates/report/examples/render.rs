@@ -1,11 +1,19 @@
-//! Writes a report's page: JSON on standard input, HTML on standard output.
+//! Writes a page: on standard input a report's JSON, or a list of them, or what the optimizer changed; on standard output HTML.
 
 use std::io::{self, Read, Write};
+
+use torchtpu_report::{Report, Rewrites, html, rewrites_html};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut json = String::new();
     io::stdin().read_to_string(&mut json)?;
-    let report: torchtpu_report::Report = serde_json::from_str(&json)?;
-    io::stdout().write_all(torchtpu_report::html(&report).as_bytes())?;
+    let page = if let Ok(reports) = serde_json::from_str::<Vec<Report>>(&json) {
+        html(&reports)
+    } else if let Ok(rewrites) = serde_json::from_str::<Rewrites>(&json) {
+        rewrites_html("program", &rewrites, &[])
+    } else {
+        html(&[serde_json::from_str(&json)?])
+    };
+    io::stdout().write_all(page.as_bytes())?;
     Ok(())
 }

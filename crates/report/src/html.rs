@@ -1,20 +1,23 @@
 //! A report as one page that needs nothing else: style, script and data are in it, and it may load nothing.
 //!
-//! The page is built by its script from the JSON form of the report, which stands in it as data. Whatever comes from
+//! The page is built by its script from the JSON form of the reports, which stands in it as data. Whatever comes from
 //! outside, such as file names, reaches the document as text: in the title through [`escape_markup`], in the data
 //! through [`escape_script`], and from there through `textContent`, since no script of the page parses markup.
 
-use crate::Report;
+use serde::Serialize;
+
+use crate::{Report, Rewrites, SourceText};
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/style.css");
 
-/// The script, in parts that are in scope of one another.
-const SCRIPTS: &[&str] = &[
-    include_str!("html/format.js"),
-    include_str!("html/elements.js"),
+/// What all sheets of a page use, in parts that are in scope of one another.
+const SHARED: &[&str] =
+    &[include_str!("html/format.js"), include_str!("html/elements.js"), include_str!("html/grid.js")];
+
+/// The body of the function that draws one sheet, in parts likewise.
+const SHEET: &[&str] = &[
     include_str!("html/data.js"),
-    include_str!("html/grid.js"),
     include_str!("html/source.js"),
     include_str!("html/overview.js"),
     include_str!("html/model.js"),
@@ -22,20 +25,41 @@ const SCRIPTS: &[&str] = &[
     include_str!("html/schedule.js"),
     include_str!("html/fusions.js"),
     include_str!("html/tables.js"),
-    include_str!("html/page.js"),
+    include_str!("html/rewrites.js"),
+    include_str!("html/sheet.js"),
 ];
 
-/// One self-contained page: equal reports give equal bytes.
-pub fn html(report: &Report) -> String {
-    let data = serde_json::to_string(report).expect("a report has no maps whose keys are not strings");
-    let title = format!("{} on {}", report.program.name, report.target.name);
+const PAGES: &str = include_str!("html/pages.js");
+
+/// One self-contained page with a sheet for each report: equal reports give equal bytes.
+pub fn html(reports: &[Report]) -> String {
+    let targets: Vec<&str> = reports.iter().map(|report| report.target.name.as_str()).collect();
+    let program = reports.first().map_or("", |report| &report.program.name);
+    page(&format!("{program} on {}", targets.join(", ")), reports)
+}
+
+/// What the optimizer changed in `program`, as a page of its own, with the source of the lines that it names.
+pub fn rewrites_html(program: &str, rewrites: &Rewrites, sources: &[SourceText]) -> String {
+    let sheet = serde_json::json!({
+        "program": { "name": program }, "findings": [], "rewrites": rewrites, "sources": sources,
+    });
+    page(program, &[sheet])
+}
+
+fn page(title: &str, sheets: &[impl Serialize]) -> String {
+    let data = serde_json::to_string(sheets).expect("a report has no maps whose keys are not strings");
     fill(PAGE, |name| match name {
-        "title" => escape_markup(&title),
+        "title" => escape_markup(title),
         "style" => STYLE.to_owned(),
-        "script" => SCRIPTS.concat(),
+        "script" => script(),
         "data" => escape_script(&data),
         _ => unreachable!("the page has no part named {name}"),
     })
+}
+
+fn script() -> String {
+    let (shared, sheet) = (SHARED.concat(), SHEET.concat());
+    format!("{shared}\nconst drawSheet = (report, root, sheetAddress) => {{\n{sheet}\n}};\n{PAGES}")
 }
 
 /// Puts values where a template has `{{name}}`. What a value holds is not looked at.
@@ -94,6 +118,7 @@ mod tests {
             memory: None,
             cost: None,
             slices: None,
+            rewrites: None,
             sources: vec![SourceText { file: name.to_owned(), lines: vec![(3, name.to_owned())] }],
         }
     }
@@ -106,8 +131,8 @@ mod tests {
 
     #[test]
     fn nothing_from_outside_becomes_markup() {
-        let page = html(&report(HOSTILE));
-        let plain = html(&report("a.py"));
+        let page = html(&[report(HOSTILE)]);
+        let plain = html(&[report("a.py")]);
         assert!(!page.contains("<img"));
         let tags = |page: &str| page.matches('<').count();
         assert_eq!(tags(&page), tags(&plain), "a name opened or closed an element");
@@ -116,19 +141,19 @@ mod tests {
 
     #[test]
     fn the_data_is_the_report() {
-        let wanted = report(HOSTILE);
-        let read: Report = serde_json::from_str(data(&html(&wanted))).expect("the data is JSON");
+        let wanted = vec![report(HOSTILE), report("a.py")];
+        let read: Vec<Report> = serde_json::from_str(data(&html(&wanted))).expect("the data is JSON");
         assert_eq!(read, wanted);
     }
 
     #[test]
     fn equal_reports_give_equal_bytes() {
-        assert_eq!(html(&report("a.py")), html(&report("a.py")));
+        assert_eq!(html(&[report("a.py")]), html(&[report("a.py")]));
     }
 
     #[test]
     fn the_page_loads_nothing() {
-        let page = html(&report("a.py"));
+        let page = html(&[report("a.py")]);
         assert!(page.contains("default-src 'none'"));
         for loading in [" src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.contains(loading), "{loading}");
@@ -137,7 +162,7 @@ mod tests {
 
     #[test]
     fn no_script_parses_markup() {
-        let script = SCRIPTS.concat();
+        let script = script();
         for parsing in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("] {
             assert!(!script.contains(parsing), "{parsing}");
         }

@@ -21,7 +21,7 @@ mod testing;
 mod text;
 mod timeline;
 
-pub use html::html;
+pub use html::{html, rewrites_html};
 pub use memory::compiler_peak;
 pub use model::*;
 pub use slices::Training;

@@ -39,6 +39,9 @@ pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, inpu
     let aliased = stats.aliased.max(parts.aliased).min(arguments).min(outputs);
     let total = arguments.saturating_add(outputs - aliased).saturating_add(heap.bytes);
     let peak = total.max(held);
+    let unattributed = peak - held;
+    let assigned = parts.arguments.saturating_add(parts.outputs - parts.aliased).saturating_add(heap.assigned);
+    let reserved = peak.saturating_sub(assigned).min(unattributed);
     let timeline = Timeline::new(index, parts.arguments.saturating_add(heap.always));
     let (timeline, peak_step) = timeline.replay(&heap.traces, &reader.output_steps(&parts));
     Some(Memory {
@@ -49,7 +52,9 @@ pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, inpu
         temporaries: heap.bytes,
         code: stats.code.max(parts.constants),
         holders: merge(holders),
-        unattributed: peak - held,
+        unattributed,
+        reserved,
+        compiler_peak: in_use(assignment, |allocation| allocation.color == HBM && !allocation.is_constant),
         timeline,
         peak_step,
         vmem_peak: reader.most_in_use(VMEM),
@@ -59,11 +64,22 @@ pub(crate) fn memory(dump: &HloProto, index: &Index<'_>, sources: &Sources, inpu
 /// The peak as libtpu's own statistics have it, which is not that of any one memory: what lies outside the heaps, in
 /// all memories, and the greatest of the heaps' peaks. For checking that a dump is read as its compiler reads it.
 pub fn compiler_peak(dump: &HloProto) -> u64 {
-    let Some(assignment) = &dump.buffer_assignment else { return 0 };
-    let traced: HashSet<i64> = assignment.heap_simulator_traces.iter().map(|it| it.buffer_allocation_index).collect();
-    let outside = assignment.buffer_allocations.iter().filter(|it| !it.is_thread_local && !traced.contains(&it.index));
+    dump.buffer_assignment.as_ref().map_or(0, |assignment| in_use(assignment, |_| true))
+}
+
+/// As [`compiler_peak`], of those allocations that are `counted`.
+fn in_use(assignment: &BufferAssignmentProto, counted: impl Fn(&BufferAllocationProto) -> bool) -> u64 {
+    let counted: HashMap<i64, &BufferAllocationProto> = assignment
+        .buffer_allocations
+        .iter()
+        .filter(|it| !it.is_thread_local && counted(it))
+        .map(|it| (it.index, it))
+        .collect();
+    let traces = assignment.heap_simulator_traces.iter().filter(|it| counted.contains_key(&it.buffer_allocation_index));
+    let traced: HashSet<i64> = traces.clone().map(|it| it.buffer_allocation_index).collect();
+    let outside = counted.values().filter(|it| !traced.contains(&it.index)).copied();
     let sizes = sizes(assignment);
-    let heaps = assignment.heap_simulator_traces.iter().map(|trace| Replay::of(trace, &sizes).most);
+    let heaps = traces.map(|trace| Replay::of(trace, &sizes).most);
     size_of(outside).saturating_add(heaps.max().unwrap_or(0))
 }
 
@@ -114,6 +130,8 @@ impl<'a> Parts<'a> {
 /// The heaps at their worst moment.
 struct Heap<'a> {
     bytes: u64,
+    /// Of these, what the buffer assignment cuts up; the compiler reserves the rest.
+    assigned: u64,
     /// What is in the heaps at every moment.
     always: u64,
     holders: Vec<Holder>,
@@ -183,7 +201,8 @@ impl<'a> Reader<'a> {
             }
         }
         let held = live.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.1));
-        let bytes = reserved.max(size_of(parts.heap.iter().copied())).max(held);
+        let assigned = size_of(parts.heap.iter().copied());
+        let bytes = reserved.max(assigned).max(held);
         // Padding up to the next cut belongs to a value as long as the heap has room for it.
         let mut room = bytes - held;
         let mut padded = |size: u64, cut: u64| {
@@ -192,7 +211,7 @@ impl<'a> Reader<'a> {
             size + padding
         };
         let holders = live.iter().map(|&(id, size, cut)| self.temporary(id, padded(size, cut))).collect();
-        Heap { bytes, always: always.min(bytes), holders, traces }
+        Heap { bytes, assigned, always: always.min(bytes), holders, traces }
     }
 
     fn temporary(&self, buffer: i64, bytes: u64) -> Holder {

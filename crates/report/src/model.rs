@@ -26,6 +26,9 @@ pub struct Report {
     /// Several slices at once, if that was asked and the program compiled for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<Slices>,
+    /// What our own optimizer made of the program before the compiler saw it; left out where it did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrites: Option<Rewrites>,
     /// The source around the lines that the rest names, where it was at hand: see [`Report::named_lines`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceText>,
@@ -143,8 +146,15 @@ pub struct Memory {
     pub code: u64,
     /// Who holds the peak, most first.
     pub holders: Vec<Holder>,
-    /// Fragmentation of the heap, and what belongs to no value.
+    /// What no value holds: fragmentation of the heap, and [`Memory::reserved`].
     pub unattributed: u64,
+    /// Of that, what the compiler takes beyond the allocations that it cuts up, such as the rest of a page.
+    #[serde(default)]
+    pub reserved: u64,
+    /// The compiler's own peak, as far as it lies in HBM and is no constant: all arguments and results, and the heap's
+    /// values at their worst moment, without the gaps between them.
+    #[serde(default)]
+    pub compiler_peak: u64,
     /// HBM in use during each step of the schedule, at every step that changes it. Results count from the step that
     /// first writes them, though their memory is set aside before.
     pub timeline: Vec<Moment>,
@@ -319,4 +329,39 @@ pub struct Pace {
     pub seconds: f64,
     /// Of what as many slices would do that exchange nothing.
     pub efficiency: f64,
+}
+
+/// What the optimizer changed in a program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rewrites {
+    /// What it was optimized for: `cpu` or `tpu`.
+    pub platform: String,
+    /// Core ops.
+    pub ops: Change,
+    /// The optimizer's clock, in picoseconds: what decides between equal programs, no prediction.
+    pub picoseconds: Change,
+    /// Every rewrite that is in the program, in order.
+    pub changes: Vec<Rewrite>,
+}
+
+/// A number before and after the optimizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// As the program was traced.
+    pub before: u64,
+    /// As it is compiled.
+    pub after: u64,
+}
+
+/// One rewrite.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rewrite {
+    /// The rule's name, as in docs/rewrite-rules.md.
+    pub rule: String,
+    /// What it may do to values: `exact`, `reassociating` or `precision-changing`.
+    pub class: String,
+    /// Why it is right, in a sentence.
+    pub why: String,
+    /// Where the ops come from that it replaced.
+    pub places: Vec<Source>,
 }

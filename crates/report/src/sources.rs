@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Report, Source, SourceText};
+use crate::{Report, Rewrites, Source, SourceText};
 
 impl Report {
     /// Every line that this report names, by file. To fill [`Report::sources`], read each file and keep
     /// [`SourceText::around`] its lines; a file that is not at hand is left out.
     pub fn named_lines(&self) -> BTreeMap<&str, BTreeSet<u32>> {
-        let mut named = BTreeMap::<&str, BTreeSet<u32>>::new();
-        for source in self.places().filter(|source| !source.file.is_empty() && source.line > 0) {
-            named.entry(&source.file).or_default().insert(source.line);
-        }
-        named
+        lines_of(self.places())
     }
 
     fn places(&self) -> impl Iterator<Item = &Source> {
@@ -21,8 +17,28 @@ impl Report {
         let regions = self.cost.iter().flat_map(|cost| &cost.regions).map(|region| &region.source);
         let lines = self.cost.iter().flat_map(|cost| &cost.lines).map(|line| &line.source);
         let padding = self.cost.iter().flat_map(|cost| &cost.padding).map(|padding| &padding.source);
-        findings.chain(holders).chain(regions).chain(lines).chain(padding)
+        let rewrites = self.rewrites.iter().flat_map(Rewrites::places);
+        findings.chain(holders).chain(regions).chain(lines).chain(padding).chain(rewrites)
     }
+}
+
+impl Rewrites {
+    /// As [`Report::named_lines`].
+    pub fn named_lines(&self) -> BTreeMap<&str, BTreeSet<u32>> {
+        lines_of(self.places())
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Source> {
+        self.changes.iter().flat_map(|change| &change.places)
+    }
+}
+
+fn lines_of<'a>(places: impl Iterator<Item = &'a Source>) -> BTreeMap<&'a str, BTreeSet<u32>> {
+    let mut named = BTreeMap::<&str, BTreeSet<u32>>::new();
+    for source in places.filter(|source| !source.file.is_empty() && source.line > 0) {
+        named.entry(&source.file).or_default().insert(source.line);
+    }
+    named
 }
 
 impl SourceText {

@@ -121,6 +121,8 @@ pub(crate) fn report() -> Report {
             holder("output", 100 * mib, 100 * mib, "copy.7", Source::default()),
         ],
         unattributed: 20 * mib,
+        reserved: mib,
+        compiler_peak: 970 * mib,
         timeline: Vec::new(),
         peak_step: 3,
         vmem_peak: 64 * mib,
@@ -188,6 +190,7 @@ pub(crate) fn report() -> Report {
         memory: Some(memory),
         cost: Some(cost),
         slices: None,
+        rewrites: None,
         sources: Vec::new(),
     }
 }

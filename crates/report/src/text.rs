@@ -195,8 +195,11 @@ fn memory(memory: &Memory, limit: u64, page: &mut Page) {
         let size = groups[ROWS..].iter().map(|it| it.1.sums[0]).sum();
         rows.push(rest(size, format!("{} more", groups.len() - ROWS)));
     }
-    if memory.unattributed > 0 {
-        rows.push(rest(memory.unattributed as f64, "fragmentation".to_owned()));
+    let fragmentation = memory.unattributed.saturating_sub(memory.reserved);
+    for (size, what) in [(fragmentation, "fragmentation"), (memory.reserved, "reserved by the compiler")] {
+        if size > 0 {
+            rows.push(rest(size as f64, what.to_owned()));
+        }
     }
     page.table(4, &["held", "share", "padding", "", "kind", "line", "what"], &rows);
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
     let text = match args.format {
         CheckFormat::Text => reports.iter().map(report::text).collect::<Vec<_>>().join("\n"),
         CheckFormat::Json => json(&reports)?,
-        CheckFormat::Html => html(&reports)?,
+        CheckFormat::Html => report::html(&reports),
     };
     write(args.output.as_deref(), text.as_bytes())?;
     match reports.iter().all(|report| report.verdict.runs) {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
 /// As JSON, or as a page if the file's name asks for one.
 pub(crate) fn as_file(reports: &[Report], path: &Path) -> Result<String, Failure> {
     match path.extension().is_some_and(|extension| extension == "html") {
-        true => html(reports),
+        true => Ok(report::html(reports)),
         false => json(reports),
     }
 }
@@ -38,11 +38,4 @@ pub(crate) fn as_file(reports: &[Report], path: &Path) -> Result<String, Failure
 fn json(reports: &[Report]) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(reports).map_err(Failure::tool)?;
     Ok(text + "\n")
-}
-
-fn html(reports: &[Report]) -> Result<String, Failure> {
-    match reports {
-        [only] => Ok(report::html(only)),
-        _ => Err(Failure::tool("a page shows one target; give --target once")),
-    }
 }

@@ -1,6 +1,6 @@
 //! `tputc fuse`: what the optimizer did, where and why.
 
-use crate::args::{For, Fuse, ReportFormat};
+use crate::args::{For, Fuse, FuseFormat};
 use crate::inputs;
 use crate::output::{Failure, Outcome, write};
 use driver::Rewritten;
@@ -27,8 +27,9 @@ pub(crate) fn run(args: &Fuse) -> Outcome {
     let program = inputs::program(&args.source)?;
     let rewritten = program.rewritten(&inputs::dims(&args.source), platform)?;
     let text = match args.format {
-        ReportFormat::Text => text(&rewritten),
-        ReportFormat::Json => format!("{:#}\n", data(&rewritten)),
+        FuseFormat::Text => text(&rewritten),
+        FuseFormat::Json => format!("{:#}\n", data(&rewritten)),
+        FuseFormat::Html => program.rewrites_page(&rewritten.before.name, &rewritten),
     };
     write(args.output.as_deref(), text.as_bytes())
 }

@@ -1,6 +1,7 @@
-// The report, and what follows from it: lookups, sums by line and by module.
+// What follows from the sheet's report: lookups, sums by line and by module.
 
-const report = JSON.parse(byId("report").textContent);
+/** Of the sheet's elements, which need not be in the document. */
+const byId = (id) => root.querySelector(`#${id}`);
 const memory = report.memory;
 const cost = report.cost;
 const regions = cost ? cost.regions : [];
@@ -24,7 +25,8 @@ const hasLine = (source) => source.file !== "" && source.line > 0;
 /** `file:line`, as short as it stays clear: the file's name, with its folder where several have that name. */
 const shortPlace = (() => {
   const tail = (file, parts) => file.split("/").slice(-parts).join("/");
-  const lists = [report.findings, memory ? memory.holders : [], cost ? cost.lines : [], regions];
+  const rewritten = report.rewrites ? report.rewrites.changes.flatMap((change) => change.places.map((source) => ({ source }))) : [];
+  const lists = [report.findings, memory ? memory.holders : [], cost ? cost.lines : [], regions, rewritten];
   const files = new Set(lists.flatMap((list) => list.map((item) => item.source.file)));
   const counts = new Map();
   for (const file of files) counts.set(tail(file, 1), (counts.get(tail(file, 1)) || 0) + 1);
@@ -71,8 +73,6 @@ const fileTotals = (() => {
 })();
 
 const sourceLines = new Map((report.sources || []).map((source) => [source.file, source.lines]));
-
-const collator = new Intl.Collator("en", { numeric: true });
 
 /** The model: `{name, path, children, parent, source, seconds, flops, bytes, held, order}`; lines are leaves. */
 const model = (() => {

@@ -3,6 +3,9 @@
 
 const NONE = "–";
 
+/** Orders names as people do: layer 2 before layer 10. */
+const collator = new Intl.Collator("en", { numeric: true });
+
 function significant(value) {
   const size = Math.abs(value);
   return value.toFixed(size === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);

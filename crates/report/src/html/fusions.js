@@ -18,7 +18,6 @@ const fusions = {
     this.details = h("div", { class: "details controls" });
     byId("fusions").append(schedule.draw(), this.tools(), this.list.host, this.graph, this.details);
     this.filter();
-    addEventListener("hashchange", () => this.fromAddress());
     const heaviest = regions.reduce((best, region, index) => (region.seconds > regions[best].seconds ? index : best), 0);
     if (!this.fromAddress()) this.show(heaviest);
     return true;
@@ -111,7 +110,7 @@ const fusions = {
     this.box.focus();
   },
 
-  address: (index) => `#fusion=${encodeURIComponent(regions[index].name)}`,
+  address: (index) => `#${sheetAddress}fusion=${encodeURIComponent(regions[index].name)}`,
 
   /** Shows a region and remembers it in the address, so that the browser's way back works. */
   visit(index) {

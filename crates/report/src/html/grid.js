@@ -178,6 +178,3 @@ function sortedGrid(options, rows) {
   grid.setRows(grid.sort ? [...rows].sort(grid.order()) : rows);
   return grid;
 }
-
-addEventListener("beforeprint", () => Grid.all.forEach((grid) => grid.print()));
-addEventListener("afterprint", () => Grid.all.forEach((grid) => grid.paper.replaceChildren()));

@@ -219,7 +219,10 @@ const memorySection = {
     const sum = (kind) => memory.holders.filter((holder) => holder.kind === kind).reduce((bytes, holder) => bytes + holder.bytes, 0);
     const parts = HELD.map((kind) => ({ label: kind === "temporary" ? "temporaries" : `${kind}s`, value: sum(kind),
       text: formatBytes(sum(kind)), kind: `held-${kind}` }));
-    parts.push({ label: "unattributed", value: memory.unattributed, text: formatBytes(memory.unattributed), kind: "held-rest" });
+    const reserved = memory.reserved || 0;
+    for (const [label, value] of [["fragmentation", memory.unattributed - reserved], ["reserved", reserved]]) {
+      parts.push({ label, value, text: formatBytes(value), kind: "held-rest" });
+    }
     byId("memory").append(...[this.facts(), memoryChart.draw(), h("h3", {}, "Held at the peak"),
       stackedBar("Held at the peak", parts), this.holders()].filter(Boolean));
     return true;

@@ -3,6 +3,10 @@
 const overview = {
   draw() {
     const { program, target, verdict } = report;
+    if (!target) {
+      byId("overview").append(h("h1", {}, program.name), h("ul", { class: "chips" }, h("li", {}, "what the optimizer changed")));
+      return;
+    }
     const facts = [
       `${target.name}`,
       `${target.devices_used} of ${plural(target.num_devices, "device")}`,

@@ -81,7 +81,19 @@ fn the_peak_is_held_by_the_lines_whose_values_live_then() {
     assert_eq!((memory.vmem_peak, memory.peak_step), (999, 2));
     assert_eq!(memory.holders[0].source.module, "m.b");
     assert_eq!(memory.holders[0].source.op, "aten.neg.default");
-    assert_eq!(compiler_peak(&dump(events(), heap())), 1024 + 2048 + 999 + 12288);
+    assert_eq!(memory.compiler_peak, 1024 + 2048 + 12288, "without the gap in the heap");
+    assert_eq!(compiler_peak(&dump(events(), heap())), 1024 + 2048 + 999 + 12288, "in all memories");
+}
+
+#[test]
+fn gaps_in_the_heap_are_told_from_what_is_reserved_beyond_it() {
+    let apart = |stats: Option<Stats>| {
+        let memory = read(&dump(events(), heap()), stats);
+        (memory.unattributed - memory.reserved, memory.reserved)
+    };
+    assert_eq!(apart(None), (4096, 0));
+    assert_eq!(apart(Some(Stats { temporaries: 20480, ..Stats::default() })), (4096, 4096));
+    assert_eq!(apart(Some(Stats { temporaries: 16384, arguments: 1536, ..Stats::default() })), (4096, 512));
 }
 
 #[test]
