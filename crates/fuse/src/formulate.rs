@@ -8,6 +8,7 @@
 mod depthwise;
 mod grouped;
 mod layout;
+mod product_order;
 mod rebuild;
 mod single_window;
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod tests;
 
 use self::rebuild::Rebuild;
 use crate::{Changes, Class, Platform};
-use ir::op::Convolution;
+use ir::op::{Convolution, DotGeneral};
 use ir::{Graph, LocId, Node, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -41,19 +42,46 @@ struct Site<'a> {
     kernel: ValueId,
 }
 
-/// One way to say a convolution otherwise.
+/// A matrix product that may be said otherwise, likewise.
+struct Product<'a> {
+    attributes: &'a DotGeneral,
+    lhs: ValueId,
+    rhs: ValueId,
+}
+
+/// One way to say an op otherwise.
 struct Rule {
     name: &'static str,
     class: Class,
     /// Why it is worth it, in one line.
     why: &'static str,
-    /// The value that takes the convolution's place; `None` where it stays.
-    rewrite: fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>,
+    rewrite: Rewrite,
+}
+
+/// What an op becomes: the value that takes its place, or `None` where it stays.
+enum Rewrite {
+    Convolution(fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>),
+    Product(fn(&mut Rebuild, &Product<'_>) -> Result<Option<ValueId>>),
+}
+
+impl Rewrite {
+    /// What `node`, whose operands are `a` and `b` in `to`, becomes.
+    fn apply(&self, to: &mut Rebuild, node: &Node, [a, b]: [ValueId; 2]) -> Result<Option<ValueId>> {
+        match (self, &node.op) {
+            (Rewrite::Convolution(rewrite), Op::Convolution(attributes)) => {
+                rewrite(to, &Site { attributes, input: a, kernel: b })
+            }
+            (Rewrite::Product(rewrite), Op::DotGeneral(attributes)) => {
+                rewrite(to, &Product { attributes, lhs: a, rhs: b })
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const AFTER_LAYOUT: &[Rule] = &[grouped::RULE];
+const AFTER_LAYOUT: &[Rule] = &[grouped::RULE, product_order::RULE];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
@@ -70,9 +98,9 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         let graph = self.bodies(graph)?;
-        let graph = self.convolutions(&graph, BEFORE_LAYOUT)?;
+        let graph = self.ops(&graph, BEFORE_LAYOUT)?;
         let graph = layout::layout(&graph, self.changes, self.within)?;
-        self.convolutions(&graph, AFTER_LAYOUT)
+        self.ops(&graph, AFTER_LAYOUT)
     }
 
     /// `graph` with its bodies formulated, shared ones once.
@@ -98,11 +126,11 @@ impl Formulating<'_> {
         Ok(to.finish(graph))
     }
 
-    /// `graph` with its convolutions said as the first of `rules` that applies to each would have it.
-    fn convolutions(&mut self, graph: &Graph, rules: &[Rule]) -> Result<Graph> {
+    /// `graph` with each op said as the first of `rules` that applies to it would have it.
+    fn ops(&mut self, graph: &Graph, rules: &[Rule]) -> Result<Graph> {
         let mut to = Rebuild::of(graph);
         for node in graph.nodes() {
-            match self.convolution(&mut to, node, rules)? {
+            match self.op(&mut to, node, rules)? {
                 Some(value) => to.stand_for(value),
                 None => to.keep(node),
             }
@@ -110,16 +138,18 @@ impl Formulating<'_> {
         Ok(to.finish(graph))
     }
 
-    fn convolution(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
-        let Op::Convolution(attributes) = &node.op else { return Ok(None) };
+    fn op(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
+        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_)) {
+            return Ok(None);
+        }
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
-        let [input, kernel] = operands[..] else { return Ok(None) };
+        let [a, b] = operands[..] else { return Ok(None) };
         to.set_loc(node.loc);
         for rule in rules {
             if !self.changes.allows(rule.class) {
                 continue;
             }
-            if let Some(value) = (rule.rewrite)(to, &Site { attributes, input, kernel })? {
+            if let Some(value) = rule.rewrite.apply(to, node, [a, b])? {
                 self.changes.push(rule.name, rule.class, [self.within.unwrap_or(node.loc)]);
                 return Ok(Some(value));
             }

@@ -17,7 +17,7 @@
 //! and twice as long for 7x7 (243 against 139).
 
 use super::rebuild::{Range, Rebuild};
-use super::{Rule, Site};
+use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::{Convolution, SignedDims};
 use ir::{Binary, DType, Dims, Op, Result, Shape, ValueId};
@@ -29,7 +29,7 @@ pub(super) const RULE: Rule = Rule {
     name: "depthwise-as-products",
     class: Class::Reassociating,
     why: "XLA's CPU computes depthwise convolutions element by element, and products in vectors",
-    rewrite,
+    rewrite: Rewrite::Convolution(rewrite),
 };
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {

@@ -13,7 +13,7 @@
 //! A block-diagonal kernel was slower (71 for 32 groups), a batched product over the windows much slower (450).
 
 use super::rebuild::{Range, Rebuild};
-use super::{Rule, Site};
+use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::Convolution;
 use ir::{Op, Result, ValueId};
@@ -27,7 +27,7 @@ pub(super) const RULE: Rule = Rule {
     name: "groups-apart",
     class: Class::Exact,
     why: "XLA's CPU computes grouped convolutions element by element, and others as matrix products",
-    rewrite,
+    rewrite: Rewrite::Convolution(rewrite),
 };
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {

@@ -4,7 +4,7 @@
 //! convolution, 97 ms with features last, and 14 ms as `dot_general` with features last, where it needs no transpose.
 
 use super::rebuild::{Range, Rebuild};
-use super::{Rule, Site};
+use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::{Convolution, DotGeneral};
 use ir::{Dims, Op, Result, ValueId};
@@ -14,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
     name: "single-window-as-product",
     class: Class::Exact,
     why: "a matrix product takes its operands as they lie",
-    rewrite,
+    rewrite: Rewrite::Convolution(rewrite),
 };
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {

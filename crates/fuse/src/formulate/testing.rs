@@ -192,6 +192,41 @@ fn over_all(r: &mut Random, c: Convolution, extents: &Dims) -> (Convolution, Dim
     (Convolution { padding: padding.collect(), lhs_dilation: extents.iter().map(|_| 1).collect(), ..c.clone() }, window)
 }
 
+/// A graph of one product of tensors of random ranks, contracted over one or two dimensions anywhere.
+pub(super) fn product(r: &mut Random) -> Graph {
+    let b = Builder::new("product");
+    at(&b, 7);
+    let dtype = r.one_of(&[DType::F32, DType::F64]);
+    let extent = |r: &mut Random, most: usize| if r.below(20) == 0 { r.below(2) } else { r.within(2, most) };
+    let contracted: Vec<usize> = (0..r.within(1, 2)).map(|_| extent(r, 8)).collect();
+    let operand = |r: &mut Random, name: &str, most: usize| {
+        let free: Vec<usize> = (0..r.within(0, 2)).map(|_| extent(r, most)).collect();
+        let order = r.permutation(free.len() + contracted.len());
+        let extents: Vec<usize> = contracted.iter().chain(&free).copied().collect();
+        let shape: Shape = order.iter().map(|&d| extents[d]).collect();
+        let places: Vec<usize> = (0..contracted.len()).filter_map(|d| order.iter().position(|&o| o == d)).collect();
+        (b.input(name, InputKind::User, TensorType { dtype, shape }), places)
+    };
+    let (most_x, most_w) = if r.below(2) == 0 { (2, 16) } else { (16, 2) };
+    let (x, over_x) = operand(r, "x", most_x);
+    let (w, over_w) = operand(r, "w", most_w);
+    b.output("y", OutputKind::User, dot(&b, x, w, &over_x, &over_w));
+    b.finish()
+}
+
+/// The product of `x` and `w` over these dimensions.
+pub(super) fn dot(b: &Builder, x: ValueId, w: ValueId, over_x: &[usize], over_w: &[usize]) -> ValueId {
+    let numbers = ir::op::DotGeneral {
+        lhs_batch: Dims::new(),
+        rhs_batch: Dims::new(),
+        lhs_contract: over_x.iter().copied().collect(),
+        rhs_contract: over_w.iter().copied().collect(),
+        precision: Precision::Default,
+        out: b.dtype(x),
+    };
+    b.dot_general(x, w, numbers).unwrap()
+}
+
 /// 2-d, batch first, features second, `same` padding where the window is odd.
 pub(super) fn plain(b: &Builder, x: ValueId, outs: usize, window: usize, stride: usize, groups: usize) -> ValueId {
     let t = b.ty(x).unwrap();

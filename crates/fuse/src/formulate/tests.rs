@@ -39,6 +39,43 @@ fn random_depthwise_convolutions_stay_within_rounding() {
 }
 
 #[test]
+fn random_products_keep_their_bits() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = product(&mut r);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        made += usize::from(rules(&changes) == ["product-in-packed-order"]);
+        assert_same_bits(&graph, &after, &r.inputs(&graph, false));
+    }
+    assert!(made > 20, "{made}");
+}
+
+#[test]
+fn products_are_turned_where_that_packs_less() {
+    // `[m, k]` by `[n, k]`, and `[k, m]` by `[k, n]`: the measured ones.
+    for (m, k, n, rows, turned) in [
+        (64, 1024, 1024, true, true),
+        (64, 512, 128, true, true),
+        (256, 768, 3072, true, true),
+        (512, 512, 512, true, false),
+        (2048, 512, 256, true, false),
+        (1, 1024, 1024, true, false),
+        (1024, 1024, 64, false, true),
+        (768, 64, 768, false, false),
+    ] {
+        let b = Builder::new("product");
+        let (lhs, rhs) = if rows { ([m, k], [n, k]) } else { ([k, m], [k, n]) };
+        let operand = |name: &str, shape| b.input(name, InputKind::User, TensorType::new(DType::F32, shape));
+        let d = usize::from(rows);
+        let product = dot(&b, operand("x", lhs), operand("w", rhs), &[d], &[d]);
+        b.output("y", OutputKind::User, product);
+        let changes = formulated(&b.finish(), Class::Exact, None).1;
+        assert_eq!(changes.len(), usize::from(turned), "{m} {k} {n} {rows}");
+    }
+}
+
+#[test]
 fn random_nets_keep_their_bits() {
     let mut made = 0;
     for seed in 0..ROUNDS {
