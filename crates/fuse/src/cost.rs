@@ -4,7 +4,7 @@
 //! sums them reads and writes memory. Integers, so that every host decides alike.
 
 use crate::change::Platform;
-use ir::op::{Binary, Convolution, Unary};
+use ir::op::{Binary, Convolution, DotGeneral, Unary};
 use ir::{DType, Op, TensorType, Type};
 
 /// Rates of a platform.
@@ -21,6 +21,10 @@ struct Rates {
     products16: u64,
     /// Picoseconds for 1,000 multiply-adds of a convolution in groups.
     grouped: u64,
+    /// Picoseconds for 1,000 elements of the windows of a reduction.
+    windows: u64,
+    /// Extents to which a matrix unit fills up rows, and what is contracted and columns.
+    unit: [u64; 2],
     /// Whether convolutions are computed with features last, and others transposed into that order and back.
     features_last: bool,
     /// Picoseconds that an op which is not fused takes to start.
@@ -36,19 +40,24 @@ const CPU: Rates = Rates {
     products: 30_000,
     products16: 60_000,
     grouped: 2_500_000,
+    windows: 2_000_000,
+    unit: [1, 1],
     features_last: true,
     start: 1_000_000,
 };
-// A v5e: 197 TFLOP/s in bf16, about six passes for f32, 819 GB/s, 4 VALU slots of 1024 lanes at 1.5 GHz.
+// A v5e: 197 TFLOP/s in bf16, about six passes for f32, 819 GB/s, 4 VALU slots of 1024 lanes at 1.5 GHz and one for what is
+// dear. libtpu estimates 1.2 us for the smallest fusion. `benches/clock.py` holds it against libtpu's programs.
 const TPU: Rates = Rates {
     cheap: 160,
-    dear: 1_600,
+    dear: 650,
     bytes: 1_221,
     products: 60,
     products16: 10,
     grouped: 160,
+    windows: 1_600,
+    unit: [8, 128],
     features_last: false,
-    start: 300_000,
+    start: 1_200_000,
 };
 
 fn rates(platform: Platform) -> &'static Rates {
@@ -78,16 +87,13 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::BitcastConvert { .. } => thousands(lanes(results, ty), r.cheap),
         Op::Transpose { .. } | Op::Concatenate { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => moved(),
         Op::Gather(_) => r.start + thousands(2 * bytes(ty) + bytes(args[1]), r.bytes) + thousands(results, r.cheap),
-        Op::DotGeneral(d) => {
-            let inner = tensor(args[0]).map_or(1, |t| d.lhs_contract.iter().map(|&i| t.shape[i] as u64).product());
-            moved() + products(r, args[0], results.saturating_mul(inner))
-        }
+        Op::DotGeneral(d) => moved() + products(r, args[0], multiply_adds(r, d, args, results)),
         Op::Convolution(c) => convolution(r, c, args, results) + moved(),
         Op::Reduce { .. } => r.start + thousands(args.iter().map(|t| numel(t)).sum(), r.cheap),
         Op::ReduceWindow { window, .. } => {
             let size: u64 = window.size.iter().map(|&s| s as u64).product();
             // The CPU reads windows element by element: a 3x3 maximum takes 4 ns an element of a window.
-            r.start + thousands(results.saturating_mul(size), r.dear)
+            r.start + thousands(results.saturating_mul(size), r.windows)
         }
         Op::SelectAndScatter { .. } | Op::Scatter(_) => moved() + thousands(numel(args[0]), r.cheap),
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
@@ -95,6 +101,20 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         // Nothing rewrites them, so what they cost never counts.
         Op::While | Op::If | Op::OptimizationBarrier => 0,
     }
+}
+
+/// Multiply-adds of a product with what a matrix unit fills up. It takes either operand for the one that stays.
+fn multiply_adds(r: &Rates, d: &DotGeneral, args: &[&Type], results: u64) -> u64 {
+    let extent = |of: usize, dims: &[usize]| -> u64 {
+        tensor(args[of]).map_or(1, |t| dims.iter().map(|&i| t.shape[i] as u64).product())
+    };
+    let (batch, inner) = (extent(0, &d.lhs_batch).max(1), extent(0, &d.lhs_contract));
+    let rows = (numel(args[0]) / (batch * inner).max(1)).max(1);
+    let columns = results / (batch * rows);
+    let up = |extent: u64, to: u64| extent.div_ceil(to).saturating_mul(to);
+    let [few, many] = r.unit;
+    let sides = (up(rows, few).saturating_mul(up(columns, many))).min(up(rows, many).saturating_mul(up(columns, few)));
+    batch.saturating_mul(up(inner, many)).saturating_mul(sides)
 }
 
 /// The products of a convolution, and the transposes around it.
@@ -168,5 +188,45 @@ fn rate_of_binary(r: &Rates, b: Binary, ty: &Type) -> u64 {
         Divide if !is_int => 4 * r.cheap,
         Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => r.dear,
         _ => r.cheap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Multiply-adds of the product that `text` is.
+    fn counted(platform: Platform, text: &str) -> u64 {
+        let graph = ir::text::parse(text).expect("a program");
+        let node = graph.node(graph.outputs[0].value);
+        let Op::DotGeneral(d) = &node.op else { panic!("no product: {text}") };
+        let args: Vec<&Type> = node.operands.iter().map(|&it| &graph.node(it).ty).collect();
+        multiply_adds(rates(platform), d, &args, numel(&node.ty))
+    }
+
+    fn product(lhs: &str, rhs: &str, result: &str) -> String {
+        let dims = "lhs_batch:[0],rhs_batch:[0],lhs_contract:[2],rhs_contract:[1],precision:highest,out:f32";
+        format!(
+            "graph @one {{\n  %0: {lhs} = input 0 \"a\" user\n  %1: {rhs} = input 1 \"b\" user\n  %2: {result} = \
+             dot_general({dims}) %0, %1\n  return %2 \"out\"\n}}\n"
+        )
+    }
+
+    #[test]
+    fn a_matrix_unit_is_filled_up_and_a_processor_is_not() {
+        let small = product("f32[256,32,64]", "f32[256,64,32]", "f32[256,32,32]");
+        assert_eq!(counted(Platform::Cpu, &small), 256 * 32 * 64 * 32);
+        assert_eq!(counted(Platform::Tpu, &small), 256 * 32 * 128 * 128);
+        let wide = product("f32[1,3,128]", "f32[1,128,4000]", "f32[1,3,4000]");
+        assert_eq!(counted(Platform::Tpu, &wide), 8 * 128 * 4096, "3 rows go through in eights");
+        let long = product("f32[1,4000,128]", "f32[1,128,3]", "f32[1,4000,3]");
+        assert_eq!(counted(Platform::Tpu, &long), 8 * 128 * 4096, "the other operand stays then");
+        for empty in [
+            product("f32[2,0,8]", "f32[2,8,4]", "f32[2,0,4]"),
+            product("f32[2,4,0]", "f32[2,0,4]", "f32[2,4,4]"),
+            product("f32[0,4,8]", "f32[0,8,4]", "f32[0,4,4]"),
+        ] {
+            assert_eq!(counted(Platform::Tpu, &empty), 0, "{empty}");
+        }
     }
 }

@@ -258,6 +258,10 @@ impl Edit<'_> {
     pub fn concatenate(&mut self, operands: &[Id], dim: usize) -> Option<Id> {
         self.push(&Op::Concatenate { dim }, operands)
     }
+    /// What the program is optimized for.
+    pub fn platform(&self) -> Platform {
+        self.egraph.analysis.platform
+    }
     /// Adds a contraction whose batch dimensions come first: XLA's CPU plugin transposes others into that form itself.
     /// So it does with 16-bit operands that are no plain matrices, and then fails to run them ("Unsupported element type
     /// for DotThunk"): declined too.
@@ -267,7 +271,7 @@ impl Edit<'_> {
             return None;
         }
         let matrices = |rank: usize| rank <= d.lhs_batch.len() + 2 && d.lhs_contract.len() == 1;
-        let narrow = self.dtype(lhs)?.size() == 2 && self.egraph.analysis.platform == Platform::Cpu;
+        let narrow = self.dtype(lhs)?.size() == 2 && self.platform() == Platform::Cpu;
         if narrow && !(matrices(self.shape(lhs)?.len()) && matrices(self.shape(rhs)?.len())) {
             return None;
         }

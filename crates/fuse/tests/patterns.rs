@@ -51,3 +51,16 @@ fn each_pattern_is_optimized() {
         assert!(expected.iter().all(|r| rules.contains(r)), "{name}: {rules:?}\n{}", ir::text::canonical(&made));
     }
 }
+
+#[test]
+fn softmax_stays_as_compilers_of_tpus_know_it() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/patterns/softmax_division.txt");
+    let graph = ir::text::parse(&std::fs::read_to_string(file).expect("a file")).expect("a program");
+    let divided = |platform: Platform| {
+        let (made, _) = optimize(&graph, Options { platform, ..Options::default() }).expect("a program");
+        let divide =
+            made.nodes().iter().find(|node| node.op == ir::Op::Binary(ir::op::Binary::Divide)).expect("a quotient");
+        divide.ty.tensor().expect("a tensor").numel()
+    };
+    assert_eq!((divided(Platform::Tpu), divided(Platform::Cpu)), (8 * 512 * 512, 8 * 512 * 64));
+}

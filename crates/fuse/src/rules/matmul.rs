@@ -3,6 +3,7 @@
 use super::contract::Seen;
 use super::shapes::{operand, others, permutation, rise, splat};
 use crate::change::Class::{Exact, Reassociating};
+use crate::change::Platform;
 use crate::language::{Head, Kind};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
@@ -219,7 +220,7 @@ pub(super) static RULES: &[Rule] = &[
         why: "fewer elements to divide",
         left: "(dot_general (divide ?o ?s) ?other ?d)",
         right: Right::Build(
-            "(divide (dot_general ..) ?s), or ?s to the other operand, where that is smaller and ?s a splat or a broadcast",
+            "(divide (dot_general ..) ?s), where that is smaller and ?s a splat or, but on a TPU, a broadcast",
             |e| scaled(e, true, Binary::Divide),
         ),
     },
@@ -229,7 +230,7 @@ pub(super) static RULES: &[Rule] = &[
         why: "fewer elements to divide",
         left: "(dot_general ?other (divide ?o ?s) ?d)",
         right: Right::Build(
-            "(divide (dot_general ..) ?s), or ?s to the other operand, where that is smaller and ?s a splat or a broadcast",
+            "(divide (dot_general ..) ?s), where that is smaller and ?s a splat or, but on a TPU, a broadcast",
             |e| scaled(e, false, Binary::Divide),
         ),
     },
@@ -401,6 +402,10 @@ fn scaled(e: &mut Edit<'_>, lhs: bool, op: Binary) -> Option<Id> {
     }
     let (own, beside, result) = (e.ty(o)?, e.ty(other)?, e.ty(e.root())?);
     let (small, along) = factor(e, s)?;
+    // Softmax in front of its product: libtpu has kernels for both, which it finds by this form alone.
+    if op == Binary::Divide && !along.is_empty() && e.platform() == Platform::Tpu {
+        return None;
+    }
     let free = seen.own_free(own.rank());
     let first = seen.own_batch.len() + if lhs { 0 } else { seen.other_free(beside.rank()).len() };
     let behind = |d: &usize| {

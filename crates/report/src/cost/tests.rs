@@ -3,7 +3,7 @@ use crate::testing::{array, at_line, computation, instruction, laid_out, module,
 use hlo::proto::{
     AxisRefProto, CollectiveDeviceListProto, DotDimensionNumbers, HloComputationProto, HloProto,
     IotaReplicaGroupListProto, LiteralProto, MeshAxesReplicaGroupListProto, MeshAxisProto, MeshProto, ReplicaGroup,
-    ShapeProto,
+    ShapeProto, Window, WindowDimension,
 };
 
 const TILES: &[&[i64]] = &[&[8, 128]];
@@ -238,6 +238,49 @@ fn a_fusion_that_takes_a_part_of_a_sum_is_a_reduce_scatter() {
     assert_eq!(sent(whole), [("all-reduce".to_owned(), 1.5 * size)]);
     let from_there = instruction(15, "dynamic-slice", part.clone(), &[11, 14]);
     assert_eq!(sent(from_there), [("all-reduce".to_owned(), 1.5 * size)]);
+}
+
+#[test]
+fn kernels_count_what_they_say_of_themselves() {
+    let called = |config: &str| {
+        let call = instruction(2, "custom-call", hbm(&[8, 128]), &[1]);
+        let call = HloInstructionProto { backend_config: config.as_bytes().to_vec(), ..call };
+        let cost = analysed(vec![computation(1, vec![instruction(1, "parameter", hbm(&[8, 128]), &[]), call])], 1);
+        (cost.flops, cost.transcendentals)
+    };
+    let estimate = r#"{"flops":"536870912","transcendentals":"262144","bytes_accessed":"3145728"}"#;
+    let config = format!(r#"{{"custom_call_config":{{"body":"bW9k","cost_estimate":{estimate}}}}}"#);
+    assert_eq!(called(&config), (536_870_912.0, 262_144.0));
+    for silent in ["", "{}", "nonsense", r#"{"custom_call_config":{"cost_estimate":{"flops":"-1"}}}"#] {
+        assert_eq!(called(silent), (0.0, 0.0), "{silent}");
+    }
+}
+
+#[test]
+fn a_window_over_all_of_a_dimension_is_reduced_once() {
+    let window = |size: i64, padding: i64| {
+        let dimension = |size: i64, padding: i64| WindowDimension {
+            size,
+            stride: 1,
+            padding_low: padding,
+            padding_high: padding,
+            window_dilation: 1,
+            base_dilation: 1,
+            window_reversal: false,
+        };
+        let window = Window { dimensions: vec![dimension(1, 0), dimension(size, padding)] };
+        let shape = hbm(&[8, 512]);
+        let reduced = instruction(3, "reduce-window", shape.clone(), &[1, 2]);
+        let entry = vec![
+            instruction(1, "parameter", shape, &[]),
+            instruction(2, "constant", hbm(&[]), &[]),
+            HloInstructionProto { window: Some(window), ..reduced },
+        ];
+        analysed(vec![computation(1, entry)], 1).flops
+    };
+    close(window(1023, 511), 8.0 * 511.0);
+    close(window(3, 1), 8.0 * 512.0 * 2.0);
+    close(window(1021, 510), 8.0 * 512.0 * 1020.0);
 }
 
 #[test]

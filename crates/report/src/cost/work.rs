@@ -26,6 +26,9 @@ impl Work {
         if let Some(product) = Product::of(index, instruction) {
             return Work { flops: product.flops, matrix: product.seconds(chip), ..Work::default() };
         }
+        if let Some(work) = kernel(instruction, chip) {
+            return work;
+        }
         let (flops, moves, transcendentals) = vector_work(index, instruction);
         let vector = (flops + moves) / chip.device_vector_ops() + transcendentals / chip.device_transcendentals();
         Work { flops, transcendentals, matrix: 0.0, vector }
@@ -42,6 +45,20 @@ impl Work {
     pub(crate) fn seconds(&self) -> f64 {
         self.matrix.max(self.vector)
     }
+}
+
+/// What a kernel says of itself, such as those that libtpu puts in attention's place: its body is no HLO. Its flops are
+/// taken for the matrix unit's.
+fn kernel(instruction: &HloInstructionProto, chip: &Chip) -> Option<Work> {
+    if instruction.opcode != "custom-call" || instruction.backend_config.is_empty() {
+        return None;
+    }
+    let config: serde_json::Value = serde_json::from_slice(&instruction.backend_config).ok()?;
+    let estimate = config.get("custom_call_config")?.get("cost_estimate")?;
+    let count = |name: &str| estimate.get(name)?.as_str()?.parse::<u64>().ok().map(|it| it as f64);
+    let (flops, transcendentals) = (count("flops")?, count("transcendentals")?);
+    let vector = transcendentals / chip.device_transcendentals();
+    Some(Work { flops, transcendentals, matrix: flops / chip.device_flops(), vector })
 }
 
 /// Arithmetic, moves of elements within registers, and transcendentals.
@@ -104,7 +121,11 @@ fn vector_work(index: &Index<'_>, instruction: &HloInstructionProto) -> (f64, f6
             let reduced: f64 = (0..inputs).map(operand).sum();
             ((reduced - elements).max(0.0), 0.0, 0.0)
         }
-        "reduce-window" => (elements * (window(instruction) - 1.0).max(0.0), 0.0, 0.0),
+        "reduce-window" => {
+            let (positions, size) = distinct_windows(instruction);
+            let results = positions * instruction.operand_ids.len().div_ceil(2) as f64;
+            (results * (size - 1.0).max(0.0), (elements - results).max(0.0), 0.0)
+        }
         "select-and-scatter" => (operand(1) * window(instruction), 0.0, 0.0),
         "scatter" => (operand(instruction.operand_ids.len().saturating_sub(1)), 0.0, 0.0),
         // A bitonic network compares each element log2(n) (log2(n) + 1) / 2 times.
@@ -130,6 +151,22 @@ fn elements(shape: &hlo::proto::ShapeProto) -> f64 {
 fn window(instruction: &HloInstructionProto) -> f64 {
     let window = instruction.window.as_ref();
     window.map_or(1.0, |it| it.dimensions.iter().map(|dimension| dimension.size.max(1) as f64).product())
+}
+
+/// How many windows of a reduction differ, and how many elements they have. A window that sees all of a dimension from
+/// every position, which is how libtpu writes a reduction that is broadcast again, is computed once.
+fn distinct_windows(instruction: &HloInstructionProto) -> (f64, f64) {
+    let dimensions = instruction.window.iter().flat_map(|it| &it.dimensions);
+    dimensions.zip(0..).fold((1.0, 1.0), |(positions, size), (window, dimension)| {
+        let extent = extent(instruction, dimension);
+        let (low, last) = (window.padding_low as f64, extent - 1.0);
+        let plain = window.stride <= 1 && window.base_dilation <= 1 && window.window_dilation <= 1;
+        let sees_all = plain
+            && window.size as f64 == low + window.padding_high as f64 + 1.0
+            && low >= last
+            && window.padding_high as f64 >= last;
+        if sees_all { (positions, size * extent) } else { (positions * extent, size * window.size.max(1) as f64) }
+    })
 }
 
 fn extent(instruction: &HloInstructionProto, dimension: i64) -> f64 {
