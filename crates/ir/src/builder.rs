@@ -136,6 +136,15 @@ impl Builder {
             _ => None,
         }
     }
+    /// What `v` is a transpose of, and the permutation.
+    pub fn as_transpose(&self, v: ValueId) -> Option<(ValueId, Dims)> {
+        let s = self.state.borrow();
+        let node = s.graph.node(v);
+        match &node.op {
+            Op::Transpose { permutation } => Some((*node.operands.first()?, permutation.clone())),
+            _ => None,
+        }
+    }
 
     // Leaves.
 

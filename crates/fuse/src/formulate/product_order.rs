@@ -20,12 +20,11 @@
 //!
 //! With a bias and a `tanh` after each. XLA turns the product back unless something stands before the transpose.
 
-use super::Product;
 use super::rebuild::Rebuild;
-use super::{Rewrite, Rule};
+use super::{Product, Rewrite, Rule};
 use crate::Class;
 use ir::op::DotGeneral;
-use ir::{DType, Dims, Op, Result, ValueId};
+use ir::{DType, Dims, Op, Result, TensorType, ValueId};
 
 pub(super) const RULE: Rule = Rule {
     name: "product-in-packed-order",
@@ -39,7 +38,11 @@ const TRANSPOSED: usize = 2;
 
 fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let d = site.attributes;
-    let (lhs, rhs) = (to.ty(site.lhs)?.clone(), to.ty(site.rhs)?.clone());
+    // XLA takes a matrix as it lies, whatever transposes stand before it.
+    let (left, lhs_contract) = as_it_lies(to, site.lhs, &d.lhs_contract);
+    let (right, rhs_contract) = as_it_lies(to, site.rhs, &d.rhs_contract);
+    let d = DotGeneral { lhs_contract, rhs_contract, ..d.clone() };
+    let (lhs, rhs) = (to.ty(left)?.clone(), to.ty(right)?.clone());
     let packed = matches!(lhs.dtype, DType::F32 | DType::F64) && d.out == lhs.dtype;
     let contracted = d.lhs_contract.iter().map(|&i| lhs.shape[i]).product::<usize>();
     if !packed || !d.lhs_batch.is_empty() || contracted == 0 || lhs.numel() == 0 || rhs.numel() == 0 {
@@ -49,15 +52,23 @@ fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     if rows == 1 || columns == 1 {
         return Ok(None); // a product with a vector, which is not packed
     }
-    let (own, turned) = (badly_packed(to, site.lhs, site.rhs, d)?, badly_packed(to, site.rhs, site.lhs, &swapped(d))?);
+    let (own, turned) = (badly_packed(&lhs, &rhs, &d), badly_packed(&rhs, &lhs, &swapped(&d)));
     let transposed = rows.saturating_mul(columns).saturating_mul(TRANSPOSED);
     if own <= turned.saturating_add(transposed) {
         return Ok(None);
     }
-    let product = to.push(Op::DotGeneral(swapped(d)), &[site.rhs, site.lhs])?;
+    let product = to.push(Op::DotGeneral(swapped(&d)), &[right, left])?;
     let product = to.push(Op::OptimizationBarrier, &[product])?;
     let (left, right) = (lhs.rank() - d.lhs_contract.len(), rhs.rank() - d.rhs_contract.len());
     to.transpose(product, (right..right + left).chain(0..right).collect()).map(Some)
+}
+
+/// What the matrix `v` is a transpose of, and the dimensions `contract` of it there; `v` itself if it is none.
+fn as_it_lies(to: &Rebuild, v: ValueId, contract: &Dims) -> (ValueId, Dims) {
+    match to.as_transpose(v) {
+        Some((of, permutation)) if permutation.len() == 2 => (of, contract.iter().map(|&i| permutation[i]).collect()),
+        _ => (v, contract.clone()),
+    }
 }
 
 fn swapped(d: &DotGeneral) -> DotGeneral {
@@ -65,11 +76,10 @@ fn swapped(d: &DotGeneral) -> DotGeneral {
 }
 
 /// How many elements a product of two matrices packs badly.
-fn badly_packed(to: &Rebuild, lhs: ValueId, rhs: ValueId, d: &DotGeneral) -> Result<usize> {
-    let (lhs, rhs) = (to.ty(lhs)?, to.ty(rhs)?);
+fn badly_packed(lhs: &TensorType, rhs: &TensorType, d: &DotGeneral) -> usize {
     let first = if ends_with(lhs.rank(), &d.lhs_contract) { 0 } else { lhs.numel() };
     let second = if ends_with(rhs.rank(), &d.rhs_contract) { rhs.numel() } else { 0 };
-    Ok(first + second)
+    first + second
 }
 
 /// Whether `contract` are the last dimensions.

@@ -61,6 +61,14 @@ impl Rebuild {
     pub(super) fn shape(&self, v: ValueId) -> Result<Shape> {
         self.ty(v).map(|t| t.shape.clone())
     }
+    /// What `v` is a transpose of, and the permutation.
+    pub(super) fn as_transpose(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
+        let node = self.to.node(v);
+        match &node.op {
+            Op::Transpose { permutation } => node.operands.first().map(|&of| (of, permutation)),
+            _ => None,
+        }
+    }
     /// Appends a node as it stands.
     pub(super) fn push_node(&mut self, node: Node) -> ValueId {
         self.to.push(node)

@@ -205,7 +205,11 @@ pub(super) fn product(r: &mut Random) -> Graph {
         let extents: Vec<usize> = contracted.iter().chain(&free).copied().collect();
         let shape: Shape = order.iter().map(|&d| extents[d]).collect();
         let places: Vec<usize> = (0..contracted.len()).filter_map(|d| order.iter().position(|&o| o == d)).collect();
-        (b.input(name, InputKind::User, TensorType { dtype, shape }), places)
+        let input = b.input(name, InputKind::User, TensorType { dtype, shape });
+        if r.below(3) > 0 || order.len() != 2 {
+            return (input, places);
+        }
+        (b.transpose(input, &[1, 0]).unwrap(), places.into_iter().map(|d| 1 - d).collect())
     };
     let (most_x, most_w) = if r.below(2) == 0 { (2, 16) } else { (16, 2) };
     let (x, over_x) = operand(r, "x", most_x);

@@ -70,8 +70,11 @@ fn products_are_turned_where_that_packs_less() {
         let d = usize::from(rows);
         let product = dot(&b, operand("x", lhs), operand("w", rhs), &[d], &[d]);
         b.output("y", OutputKind::User, product);
+        // The same with a second operand that lies otherwise, and a transpose before it: where it was packed badly, it is not.
+        let other = b.transpose(operand("v", [rhs[1], rhs[0]]), &[1, 0]).unwrap();
+        b.output("z", OutputKind::User, dot(&b, operand("u", lhs), other, &[d], &[d]));
         let changes = formulated(&b.finish(), Class::Exact, None).1;
-        assert_eq!(changes.len(), usize::from(turned), "{m} {k} {n} {rows}");
+        assert_eq!(changes.len(), usize::from(turned) + usize::from(turned && !rows), "{m} {k} {n} {rows}");
     }
 }
 

@@ -1,15 +1,17 @@
 //! Products of groups of rows with one matrix a group, as mixture-of-experts layers use them.
 //!
 //! Group `g` holds positions `offs[g - 1]..offs[g]` of the ragged dimension. Where the groups lie is known only when the
-//! program runs, so every row meets every group's matrix and a mask keeps its own: the arithmetic of a dense product
-//! times the number of groups. Masking results (not operands) keeps NaN and infinity in the groups they belong to.
+//! program runs, so a loop goes over tiles of as many rows as a group has on average, group after group. A tile that
+//! reaches beyond its group computes rows in vain: at most one tile a group.
 
+use super::loops::{put_row, repeat_while, row};
 use super::matmul::contract;
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::ValueId;
-use crate::{Binary, Comparison, DType, Reducer, ensure};
+use crate::op::Op;
+use crate::{Binary, Comparison, DType, Number, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -65,48 +67,125 @@ fn check(b: &Builder, x: ValueId, w: ValueId, offs: ValueId) -> Result<()> {
     Ok(())
 }
 
-/// `bool[n, groups]`: whether position `i` of the ragged dimension belongs to group `g`.
-fn membership(b: &Builder, offs: ValueId, n: usize) -> Result<ValueId> {
-    let (groups, dtype) = (b.shape(offs)[0], b.dtype(offs));
-    let zero = b.full(crate::Number::Int(0), dtype, &[groups.min(1)])?;
-    let before = b.slice_dim(offs, 0, 0, groups.saturating_sub(1), 1)?;
-    let starts = b.concatenate(&[zero, before], 0)?;
-    let shape = [n, groups];
-    let position = b.iota(dtype, &shape, 0)?;
-    let spread = |v| b.broadcast_in_dim(v, &shape, &[1]);
-    let from = b.compare(Comparison::Ge, position, spread(starts)?)?;
-    let to = b.compare(Comparison::Lt, position, spread(offs)?)?;
-    b.binary(Binary::And, from, to)
+/// A group's tile of rows: `begin..end` of the ragged dimension, of which `start..start + rows` are looked at.
+struct Tile {
+    group: ValueId,
+    begin: ValueId,
+    end: ValueId,
+    start: ValueId,
+    rows: usize,
 }
 
-/// `v` where `mask`, broadcast over `dims` of `v`, holds; zero elsewhere.
-fn masked(b: &Builder, v: ValueId, mask: ValueId, dims: &[usize]) -> Result<ValueId> {
-    let mask = b.broadcast_in_dim(mask, &b.shape(v), dims)?;
-    b.select(mask, v, super::support::like(b, v, 0.0)?)
+impl Tile {
+    /// Of `given`: the group, where its rows that are left begin, and where groups end.
+    fn of(b: &Builder, given: &[ValueId], n: usize) -> Result<Tile> {
+        let &[group, begin, ends, ..] = given else { return Err(Error::internal("a loop carries too little")) };
+        let rows = rows_of_tile(n, b.shape(ends)[0]);
+        let last = b.full_like(begin, Number::Int((n - rows) as i64))?;
+        Ok(Tile { group, begin, end: row(b, ends, group)?, start: b.minimum(begin, last)?, rows })
+    }
+    /// Group and beginning of the next tile.
+    fn next(&self, b: &Builder) -> Result<[ValueId; 2]> {
+        let after = b.add(self.begin, b.full_like(self.begin, Number::Int(self.rows as i64))?)?;
+        let more = b.compare(Comparison::Lt, after, self.end)?;
+        let next = b.add(self.group, b.full_like(self.group, Number::Int(1))?)?;
+        Ok([b.select(more, self.group, next)?, b.select(more, after, self.end)?])
+    }
+    /// The rows that the tile looks at.
+    fn rows(&self, b: &Builder, v: ValueId) -> Result<ValueId> {
+        let zero = b.full_like(self.start, Number::Int(0))?;
+        let sizes = [self.rows, b.shape(v)[1]].into_iter().collect();
+        b.push(Op::DynamicSlice { sizes }, &[v, self.start, zero], vec![])
+    }
+    /// `rows` in their place in `v`.
+    fn put(&self, b: &Builder, v: ValueId, rows: ValueId) -> Result<ValueId> {
+        let zero = b.full_like(self.start, Number::Int(0))?;
+        b.push(Op::DynamicUpdateSlice, &[v, rows, self.start, zero], vec![])
+    }
+    /// `v` in rows of the tile's group, and `other` in those that are its neighbours'.
+    fn own(&self, b: &Builder, v: ValueId, other: ValueId) -> Result<ValueId> {
+        let shape = b.shape(v);
+        let spread = |v| b.broadcast_in_dim(v, &shape, &[]);
+        let place = b.add(b.iota(b.dtype(self.start), &shape, 0)?, spread(self.start)?)?;
+        let from = b.compare(Comparison::Ge, place, spread(self.begin)?)?;
+        let to = b.compare(Comparison::Lt, place, spread(self.end)?)?;
+        b.select(b.binary(Binary::And, from, to)?, v, other)
+    }
+}
+
+/// How many rows of `n` a tile has.
+fn rows_of_tile(n: usize, groups: usize) -> usize {
+    const LEAST: usize = 8;
+    const MOST: usize = 512;
+    n.div_ceil(groups.max(1)).next_power_of_two().clamp(LEAST, MOST).min(n)
+}
+
+/// `sum` once `step` was taken with each tile of `n` rows, and with `operands`.
+fn over_tiles(
+    b: &Builder,
+    n: usize,
+    offs: ValueId,
+    sum: ValueId,
+    operands: [ValueId; 2],
+    step: impl Fn(&Builder, &Tile, ValueId, [ValueId; 2]) -> Result<ValueId>,
+) -> Result<ValueId> {
+    let zero = b.scalar(Number::Int(0), b.dtype(offs))?;
+    // Offsets beyond the rows would keep the loop going.
+    let within =
+        b.minimum(b.maximum(offs, b.full_like(offs, Number::Int(0))?)?, b.full_like(offs, Number::Int(n as i64))?)?;
+    let carried = [zero, zero, within, sum, operands[0], operands[1]];
+    let groups = b.shape(offs)[0] as i64;
+    let more = |b: &Builder, given: &[ValueId]| {
+        b.compare(Comparison::Lt, given[0], b.full_like(given[0], Number::Int(groups))?)
+    };
+    let next = |b: &Builder, given: &[ValueId]| {
+        let tile = Tile::of(b, given, n)?;
+        let mut next = given.to_vec();
+        next[3] = step(b, &tile, given[3], [given[4], given[5]])?;
+        [next[0], next[1]] = tile.next(b)?;
+        Ok(next)
+    };
+    Ok(repeat_while(b, &carried, more, next)?[3])
 }
 
 /// Row `i` of `x[n, k]` times the matrix of its group, whose dimension `over` is contracted; zero for a row of no
 /// group. In the accumulation type.
 fn rows_by_group(c: &Call<'_>, b: &Builder, x: ValueId, w: ValueId, over: usize, offs: ValueId) -> Result<ValueId> {
+    // A loop takes what it carries as it is: matrices of a transpose would be transposed before it, all of them.
+    let (w, over) = match b.as_transpose(w) {
+        Some((plain, order)) if order[..] == [0, 2, 1] => (plain, 3 - over),
+        _ => (w, over),
+    };
     let (n, t) = (b.shape(x)[0], b.shape(w));
-    let (groups, k, m) = (t[0], t[over], t[3 - over]);
-    // Groups and columns as one dimension: XLA's CPU multiplies 16-bit matrices only where each has one free dimension.
-    let flat = b.reshape(b.transpose(w, &[over, 0, 3 - over])?, &[k, groups * m])?;
-    let products = b.reshape(contract(c, b, x, flat, &[], &[(1, 0)])?, &[n, groups, m])?;
-    let mask = membership(b, offs, b.shape(x)[0])?;
-    b.reduce(masked(b, products, mask, &[0, 1])?, Reducer::Add, &[1])
+    let products = b.full(Number::Int(0), b.dtype(x).accumulator(), &[n, t[3 - over]])?;
+    if n == 0 || t.contains(&0) {
+        return Ok(products);
+    }
+    over_tiles(b, n, offs, products, [x, w], |b, tile, products, [x, w]| {
+        let made = contract(c, b, tile.rows(b, x)?, row(b, w, tile.group)?, &[], &[(1, over - 1)])?;
+        let before = tile.rows(b, products)?;
+        // Results are chosen, not operands: NaN and infinity stay in the rows that they belong to.
+        tile.put(b, products, tile.own(b, made, before)?)
+    })
 }
 
 /// `x[:, group].T @ y[group]` for each group: `[groups, k, m]` from `x[n, k]` and `y[n, m]`. In the accumulation type.
 fn group_products(c: &Call<'_>, b: &Builder, x: ValueId, y: ValueId, offs: ValueId) -> Result<ValueId> {
-    let n = b.shape(x)[0];
-    let groups = b.shape(offs)[0];
-    let mask = membership(b, offs, n)?;
-    let own = |v: ValueId| {
-        let spread = b.broadcast_in_dim(v, &[n, groups, b.shape(v)[1]], &[0, 2])?;
-        masked(b, spread, mask, &[0, 1])
-    };
-    contract(c, b, own(x)?, own(y)?, &[(1, 1)], &[(0, 0)])
+    let (n, groups) = (b.shape(x)[0], b.shape(offs)[0]);
+    let shape = [groups, b.shape(x)[1], b.shape(y)[1]];
+    let sums = b.full(Number::Int(0), b.dtype(x).accumulator(), &shape)?;
+    if n == 0 || shape.contains(&0) {
+        return Ok(sums);
+    }
+    over_tiles(b, n, offs, sums, [x, y], |b, tile, sums, operands| {
+        let own = |v: ValueId| {
+            let rows = tile.rows(b, v)?;
+            tile.own(b, rows, b.full_like(rows, Number::Int(0))?)
+        };
+        let [x, y] = operands.map(own);
+        let made = contract(c, b, x?, y?, &[], &[(0, 0)])?;
+        put_row(b, sums, b.add(row(b, sums, tile.group)?, made)?, tile.group)
+    })
 }
 
 fn fallback_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
