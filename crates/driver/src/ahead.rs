@@ -107,8 +107,8 @@ struct Written {
 
 impl Written {
     fn whole(program: &Program, prepared: &Prepared) -> Result<Written> {
-        let canonical = program.lower(&prepared.graph, false)?.into_bytecode();
-        let located = program.lower(&prepared.graph, true)?.into_bytecode();
+        let canonical = program.lower(&prepared.graph, None)?.into_bytecode();
+        let located = program.lower(&prepared.graph, Some(Platform::Tpu))?.into_bytecode();
         let training = training::of(&prepared.graph, None);
         let interface = Interface::of(&prepared.graph);
         Ok(Written { canonical, located, interface, options: for_one_device(), training })
