@@ -131,7 +131,7 @@ UNEXECUTED: dict[str, str] = {
 
 # The same for compiled graphs.
 UNEXECUTED_COMPILED: dict[str, str] = {
-    "item-bool": "a bool is read from its tensor: nothing is left to compute",
+    **dict.fromkeys(("item-bool", "item-int64"), "a number is read from its tensor: nothing is left to compute"),
     "broadcast_shapes-float32": "computes with sizes, without tensors",
 }
 

@@ -111,8 +111,8 @@ struct Written {
 impl Written {
     fn whole(program: &Program, graph: Graph) -> Result<Written> {
         let rewritten = program.rewritten_graph(graph, Platform::Tpu)?;
-        let canonical = program.lower(&rewritten.after, false)?.into_bytecode();
-        let located = program.lower(&rewritten.after, true)?.into_bytecode();
+        let canonical = program.lower(&rewritten.after, None)?.into_bytecode();
+        let located = program.lower(&rewritten.after, Some(Platform::Tpu))?.into_bytecode();
         let training = training::of(&rewritten.after, None);
         let interface = Interface::of(&rewritten.after);
         let rewrites = program.options().optimize.then(|| rewritten.report());

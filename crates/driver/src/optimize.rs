@@ -9,6 +9,7 @@ use fuse::{Change, Class, Platform};
 use ir::Graph;
 use report::{Rewrite, Rewrites};
 use std::str::FromStr;
+use std::sync::Arc;
 use target::{Chip, Generation};
 
 /// What the optimizer may do to results.
@@ -60,11 +61,7 @@ pub struct Rewritten {
 impl Rewritten {
     /// What runs together, in order; on a TPU, on a v5e.
     pub fn regions(&self) -> Vec<Region> {
-        let machine = match self.platform {
-            Platform::Cpu => Machine::CPU,
-            Platform::Tpu => machine(Generation::V5e.chip()),
-        };
-        fuse::regions::regions(&self.after, &machine)
+        regions(&self.after, self.platform)
     }
     /// What changed, as reports have it.
     pub fn report(&self) -> Rewrites {
@@ -87,6 +84,25 @@ impl Rewritten {
             changes: self.changes.iter().map(change).collect(),
         }
     }
+}
+
+fn regions(graph: &Graph, platform: Platform) -> Vec<Region> {
+    let machine = match platform {
+        Platform::Cpu => Machine::CPU,
+        Platform::Tpu => machine(Generation::V5e.chip()),
+    };
+    fuse::regions::regions(graph, &machine)
+}
+
+/// By node: its region as locations name it, `3#softmax`.
+pub(crate) fn region_names(graph: &Graph, platform: Platform) -> Vec<Arc<str>> {
+    let none: Arc<str> = "".into();
+    let mut names = vec![none; graph.nodes().len()];
+    for (i, region) in regions(graph, platform).iter().enumerate() {
+        let name: Arc<str> = format!("{i}#{}", region.name).into();
+        region.members.iter().for_each(|v| names[v.index()] = name.clone());
+    }
+    names
 }
 
 /// Picoseconds in which a device starts a region: what libtpu's estimates have for those that do nothing

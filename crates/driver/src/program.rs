@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::host::{Argument, HostTensor};
-use crate::optimize::{Numerics, platform};
+use crate::optimize::{Numerics, platform, region_names};
 use crate::session::Session;
+use fuse::Platform;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
 use ir::sharding::Partition;
 use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymInt};
@@ -184,8 +185,10 @@ impl Program {
         let graph = self.optimized(&graph, platform(session))?.0;
         match (stage, session) {
             (Stage::Core | Stage::Fused, _) => Ok(ir::text::print(&graph)),
-            (Stage::Stablehlo, _) => Ok(self.lower(&graph, true)?.text()?),
-            (Stage::Hlo, Some(session)) => session.optimized_text(self.lower(&graph, true)?.bytecode()),
+            (Stage::Stablehlo, _) => Ok(self.lower(&graph, Some(platform(session)))?.text()?),
+            (Stage::Hlo, Some(session)) => {
+                session.optimized_text(self.lower(&graph, Some(platform(Some(session))))?.bytecode())
+            }
             (Stage::Hlo, None) => Err(Error::Argument("the hlo stage needs a plugin".to_owned())),
         }
     }
@@ -196,11 +199,13 @@ impl Program {
     /// As [`Program::import`].
     pub fn bytecode(&self, dims: &DimValues) -> Result<Vec<u8>> {
         let graph = self.optimized(&self.import(dims)?.graph, platform(None))?.0;
-        Ok(self.lower(&graph, true)?.into_bytecode())
+        Ok(self.lower(&graph, Some(platform(None)))?.into_bytecode())
     }
 
-    pub(crate) fn lower(&self, graph: &Graph, locations: bool) -> Result<Module> {
-        lower_partitioned(graph, locations, None)
+    /// `graph` as StableHLO; located for a platform, with the names of its regions there.
+    pub(crate) fn lower(&self, graph: &Graph, located: Option<Platform>) -> Result<Module> {
+        let regions = located.filter(|_| self.options().optimize).map(|platform| region_names(graph, platform));
+        lower_with(graph, located.is_some(), None, regions.unwrap_or_default())
     }
 
     /// Where each source file of the trace lies on the machine that traced it, by its name in what is written.
@@ -275,9 +280,13 @@ impl Program {
 
 /// `graph` as StableHLO, spread over devices as `partition` says.
 pub(crate) fn lower_partitioned(graph: &Graph, locations: bool, partition: Option<&Partition>) -> Result<Module> {
+    lower_with(graph, locations, partition, vec![])
+}
+
+fn lower_with(graph: &Graph, locations: bool, partition: Option<&Partition>, regions: Vec<Arc<str>>) -> Result<Module> {
     let path_prefixes = path_prefixes();
     let partition = partition.cloned();
-    Ok(lower::lower(graph, &LowerOptions { locations, path_prefixes, partition, ..LowerOptions::default() })?)
+    Ok(lower::lower(graph, &LowerOptions { locations, path_prefixes, partition, regions, ..LowerOptions::default() })?)
 }
 
 /// Whether an input's size, or an input itself, is a symbol.

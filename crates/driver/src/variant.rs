@@ -148,16 +148,16 @@ impl Variant {
             inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(),
             donated: donated(&inputs).collect(),
         };
-        let canonical = program.lower(&graph, false)?.into_bytecode();
+        let canonical = program.lower(&graph, None)?.into_bytecode();
         let lowering = start.elapsed();
-        let located = || Ok(program.lower(&graph, true)?.into_bytecode());
+        let located = || Ok(program.lower(&graph, Some(platform(Some(session))))?.into_bytecode());
         let (executable, origin) = session.executable(&canonical, located, signature, device)?;
         let plugin = start.elapsed() - lowering;
         if let Some(root) = &program.options().dump {
             let dump = Dump::new(root, &graph.name, &canonical)?;
             dump.write("trace.json", program.source())?;
             dump.write("core.txt", ir::text::print(&graph))?;
-            dump.write("stablehlo.mlir", program.lower(&graph, true)?.text()?)?;
+            dump.write("stablehlo.mlir", program.lower(&graph, Some(platform(Some(session))))?.text()?)?;
             dump.write("hlo.txt", hlo_text(&executable)?)?;
         }
         let device = session.client().device(device).map_err(Error::Plugin)?;

@@ -120,11 +120,16 @@ impl<'s, 'c> Scope<'s, 'c> {
         if self.depth > MAX_DEPTH {
             return Err(Error::invalid(format!("bodies nest deeper than {MAX_DEPTH} levels")));
         }
-        let locations: Vec<Location<'c>> = graph.locs.iter().map(|loc| self.session.location(loc)).collect();
+        let locations: Vec<Location<'c>> = graph.locs.iter().map(|loc| self.session.location(loc, "")).collect();
+        // Bodies of loops and branches are of no region of their own.
+        let regions = if self.depth == 0 { &self.session.options.regions[..] } else { &[] };
         let nodes = graph.nodes();
         let mut emitted = Emitted { values: Vec::with_capacity(nodes.len()), ends: Vec::with_capacity(nodes.len()) };
-        for node in nodes {
-            let location = locations.get(node.loc.index()).copied().unwrap_or(self.location);
+        for (i, node) in nodes.iter().enumerate() {
+            let location = match regions.get(i) {
+                Some(region) => self.session.location(graph.locs.get(node.loc), region),
+                None => locations.get(node.loc.index()).copied().unwrap_or(self.location),
+            };
             let scope = Scope { session: self.session, block: self.block, location, depth: self.depth };
             let results = scope.node(graph, node, inputs, &emitted).map_err(|e| {
                 let loc = graph.locs.get(node.loc);

@@ -40,6 +40,8 @@ pub use ir::{Error, Result};
 pub use location::PathPrefixes;
 pub use module::{Module, TextOptions};
 
+use std::sync::Arc;
+
 /// Changes whenever the same graph would be written differently. Part of every compile-cache key.
 pub const EMITTER_VERSION: u32 = 1;
 
@@ -60,11 +62,20 @@ pub struct LowerOptions {
     /// How arguments and results are spread over devices, as Shardy marks. The module still says what is computed on the
     /// whole; who compiles it asks for as many partitions as the mesh has devices.
     pub partition: Option<Partition>,
+    /// By node of the graph: the fusion region that it is in, such as `3#rmsnorm+matmul`, which goes before the op in its
+    /// location's name. Empty for none.
+    pub regions: Vec<Arc<str>>,
 }
 
 impl Default for LowerOptions {
     fn default() -> LowerOptions {
-        LowerOptions { locations: true, donate: true, path_prefixes: PathPrefixes::default(), partition: None }
+        LowerOptions {
+            locations: true,
+            donate: true,
+            path_prefixes: PathPrefixes::default(),
+            partition: None,
+            regions: vec![],
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Source locations: `"module.path/aten.op"("path.py":line)`.
+//! Source locations: `"module.path/3#region/aten.op"("path.py":line)`.
 
 use crate::session::Session;
 use ir::Loc;
@@ -50,8 +50,8 @@ fn in_package(path: &str) -> Option<&str> {
 }
 
 impl<'c> Session<'c> {
-    /// `loc` as MLIR has it; unknown if locations are off or nothing is known.
-    pub(crate) fn location(&self, loc: &Loc) -> Location<'c> {
+    /// `loc` as MLIR has it, with the fusion region it is in; unknown if locations are off or nothing is known.
+    pub(crate) fn location(&self, loc: &Loc, region: &str) -> Location<'c> {
         let unknown = Location::unknown(self.context);
         if !self.options.locations {
             return unknown;
@@ -60,11 +60,10 @@ impl<'c> Session<'c> {
             "" => unknown,
             file => Location::new(self.context, self.options.path_prefixes.relative(file), loc.line as usize, 0),
         };
-        match (&*loc.module, &*loc.op) {
-            ("", "") => place,
-            ("", name) | (name, "") => Location::name(self.context, name, place),
-            (module, op) => Location::name(self.context, &format!("{module}/{op}"), place),
-        }
+        // A region alone says nothing: it would pass for an op.
+        let region = if loc.op.is_empty() { "" } else { region };
+        let parts: Vec<&str> = [&*loc.module, region, &*loc.op].into_iter().filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() { place } else { Location::name(self.context, &parts.join("/"), place) }
     }
 }
 

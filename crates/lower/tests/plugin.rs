@@ -34,6 +34,16 @@ fn locations_reach_the_optimised_program() {
 }
 
 #[test]
+fn regions_reach_the_optimised_program() {
+    let graph = programs::located().unwrap();
+    let regions = vec!["0#tanh".into(); graph.nodes().len()];
+    let module = lower(&graph, &LowerOptions { regions, ..LowerOptions::default() }).unwrap();
+    let program = Machine::new().compile_module(&graph, &module).unwrap().optimized_program().unwrap();
+    let text = program.to_text().unwrap();
+    assert!(text.contains(r#"op_name="layers.0.mlp/0#tanh/aten.tanh.default""#), "{text}");
+}
+
+#[test]
 fn mutated_inputs_are_donated() {
     let machine = Machine::new();
     let (_, graph) = programs::all().into_iter().find(|(name, _)| *name == "donation").unwrap();

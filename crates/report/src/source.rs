@@ -147,9 +147,11 @@ fn own(index: &Index<'_>) -> Sources {
     Sources { table, of }
 }
 
-/// `module.path/aten.op.overload`, and the file and line or the innermost stack frame.
+/// `module.path/aten.op.overload`, between them the fusion region if there is one, as in `3#softmax`; and the file and line or the innermost stack frame.
 fn read(metadata: &OpMetadata, frames: Option<&StackFrameIndexProto>) -> Source {
     let (module, op) = metadata.op_name.rsplit_once('/').unwrap_or(("", &metadata.op_name));
+    let (outer, last) = module.rsplit_once('/').unwrap_or(("", module));
+    let module = if last.contains('#') { outer } else { module };
     let (file, line) = if metadata.source_file.is_empty() {
         frames.and_then(|frames| frame(frames, metadata.stack_frame_id)).unwrap_or(("", 0))
     } else {
@@ -213,6 +215,20 @@ mod tests {
         assert_eq!(*sources.of(&index, 77), Source::default());
         assert_eq!(sources.of(&index, 6).module, "m.a");
         assert_eq!(sources.of(&index, 6).op, "aten.add.Tensor");
+    }
+
+    #[test]
+    fn a_region_is_no_module() {
+        let read = |op_name: &str| {
+            let metadata = OpMetadata { op_name: op_name.to_owned(), ..OpMetadata::default() };
+            let source = read(&metadata, None);
+            (source.module, source.op)
+        };
+        let parts = |module: &str, op: &str| (module.to_owned(), op.to_owned());
+        assert_eq!(read("m.a/3#softmax/aten.exp.default"), parts("m.a", "aten.exp.default"));
+        assert_eq!(read("3#softmax/aten.exp.default"), parts("", "aten.exp.default"));
+        assert_eq!(read("m.a/aten.exp.default"), parts("m.a", "aten.exp.default"));
+        assert_eq!(read("aten.exp.default"), parts("", "aten.exp.default"));
     }
 
     #[test]

@@ -184,6 +184,11 @@ impl Named<'_> {
             () if root => "rmsnorm",
             () => return None,
         };
+        if !root {
+            // Up to its sums, whether they divide here or later.
+            let sum = self.members.iter().rfind(|v| matches!(self.op(**v), Op::Reduce { .. }));
+            last = last.max(sum.copied().unwrap_or(last));
+        }
         if root {
             // The weight and the shift that follow are the norm's.
             while let Some(next) = self.members.iter().find(|m| **m > last && self.scales_by_row(**m, last)) {

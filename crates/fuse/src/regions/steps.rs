@@ -279,7 +279,7 @@ fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (V
         _ => return (reads, whole),
     };
     let taken = update.map_or(whole, |v| machine::bytes(graph.ty(v)));
-    let operand = node.operands[0];
+    let operand = unshaped(graph, node.operands[0]);
     let in_place = uses.count[operand.index()] == 1 && !uses.outputs[operand.index()];
     let is_given = matches!(graph.node(operand).op, Op::Input { .. } | Op::Constant(_));
     let in_place = if is_given { uses.mutates[value.index()] == Some(operand) } else { in_place };
@@ -288,6 +288,14 @@ fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (V
     }
     reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(taken)));
     (reads, whole.min(taken))
+}
+
+/// What `value` is a reshape of, or itself.
+fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
+    match graph.node(value).op {
+        Op::Reshape { .. } => unshaped(graph, graph.node(value).operands[0]),
+        _ => value,
+    }
 }
 
 fn kind(op: &Op) -> Kind {

@@ -142,6 +142,21 @@ fn what_runs_alone_is_alone() {
 }
 
 #[test]
+fn what_takes_a_few_elements_reads_no_more() {
+    let graph = parse(
+        "graph @taken {
+  %0: f32[512,8192] = input 0 \"x\" user
+  %1: i64[512,1,1] = input 1 \"i\" user
+  %2: f32[512,8192,1] = reshape(shape:[512,8192,1]) %0
+  %3: f32[512,1] = gather(offset_dims:[],collapsed_slice_dims:[1],operand_batching_dims:[0,2],start_indices_batching_dims:[0,1],start_index_map:[1],index_vector_dim:2,slice_sizes:[1,1,1]) %2, %1
+  return %3 \"y\"
+}",
+    );
+    let [gather] = &regions(&graph, &TPU)[..] else { panic!("one region") };
+    assert_eq!((gather.read, gather.written), (512 * 4 + 512 * 8, 512 * 4));
+}
+
+#[test]
 fn products_are_apart_and_take_what_follows() {
     let graph = parse(
         "graph @mlp {
