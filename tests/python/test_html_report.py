@@ -384,7 +384,9 @@ def test_what_the_optimizer_changed_is_told_by_line(browser: Browser, render: Re
     browser.open(render("plain", reports.transformer(20)))
     assert browser.eval("document.getElementById('rewrites').hidden")
     browser.open(render("rewritten", reports.transformer(20) | {"rewrites": rewrites}))
-    figures = browser.eval("[...document.querySelectorAll('#rewrites .figure')].map((e) => [...e.children].map((c) => c.textContent))")
+    figures = browser.eval(
+        "[...document.querySelectorAll('#rewrites .figure')].map((e) => [...e.children].map((c) => c.textContent))"
+    )
     assert figures == [
         ["Optimizer\N{RIGHT SINGLE QUOTATION MARK}s clock, for tpu", "900 µs", "25% less than 1.20 ms before"],
         ["Ops of the graph", "90", "10% less than 100 before"],
