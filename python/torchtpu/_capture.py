@@ -21,7 +21,7 @@ from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._random import draw_again
 from torchtpu.backend import decompositions, precision
-from torchtpu.recurrent import keep_dropout
+from torchtpu.recurrent import in_loops
 from torchtpu.trace import walk
 
 
@@ -95,7 +95,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     )
 
     def backend(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        keep_dropout(gm)
+        in_loops(gm)
         names[:] = _input_names(gm)
         return aot(gm, inputs)
 

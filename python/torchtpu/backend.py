@@ -32,7 +32,7 @@ from torchtpu._parts import cut, keep_tensors
 from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
 from torchtpu._views import add_places, remade_outputs, with_places
-from torchtpu.recurrent import keep_dropout
+from torchtpu.recurrent import in_loops
 from torchtpu.trace import UnsupportedValue, compound_inputs, walk
 
 log = logging.getLogger("torchtpu")
@@ -95,7 +95,7 @@ def torchtpu(
     if mode not in (None, "default"):
         log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
     parsed = Options.parse(options)
-    keep_dropout(gm)
+    in_loops(gm)
     forward = functools.partial(compile_graph, options=parsed, static=_static_inputs, remade=remade_outputs)
     backend = aot_autograd(
         fw_compiler=forward,
