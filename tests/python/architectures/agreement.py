@@ -2,25 +2,30 @@
 
 Outputs, the loss, gradients, and parameters and buffers after one step are held against eager f32 at the defaults of
 `torch.testing`. Where those do not hold, a value may still be no further from eager f64 than `ALLOWED_ERROR` times what
-eager f32 is.
+eager f32 is: the furthest of a few runs, whose inputs are moved by a rounding. One run's distance is chance where a
+value hangs on few roundings: over eight seeds, the gradient of MViT's class token (16 elements, about 3e5) came out
+at 0.5 to 2.4 times eager's distance, in exact numerics at 0.5 to 1.4.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from agreement import ALLOWED_ERROR, ATOL, default_dtype
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from architectures.core import Architecture, tensors
 
 Values = dict[str, Tensor]
 Traced = dict[str, Any]
 Wrap = Callable[[Any], Any]
+# Runs of eager f32 beside the plain one.
+SHAKEN = 3
 FAINT = 30 * ATOL
 RTOL = {
     torch.float32: 1.3e-6,
@@ -74,7 +79,8 @@ def _part(entry: Architecture, compute: Callable[..., tuple[Values, Traced]], ba
         with torch._dynamo.config.patch(**entry.dynamo), _settings(backend):
             ours, traced = compute(entry, torch.float32, lambda fn: torch.compile(fn, backend=backend))
         result |= traced
-        result |= _compare(ours, expected, lambda: compute(entry, torch.float64)[0])
+        runs = (compute(entry, torch.float32, _shaking(seed))[0] for seed in range(SHAKEN))
+        result |= _compare(ours, expected, runs, lambda: compute(entry, torch.float64)[0])
     except Exception as error:
         result |= _traced() | {"failure": f"{type(error).__name__}: {str(error)[:1500]}"}
     return result
@@ -119,7 +125,20 @@ def train(entry: Architecture, dtype: torch.dtype, wrap: Wrap = lambda fn: fn) -
     return {name: value.detach() for name, value in values.items()}, traced
 
 
-def _compare(ours: Values, expected: Values, truth: Callable[[], Values]) -> dict[str, Any]:
+def _shaking(seed: int) -> Wrap:
+    """Moves every number that a function is given by up to half a unit in the last place."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def shaken(x: Any) -> Any:
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            return x
+        noise = torch.rand(x.shape, generator=generator, dtype=torch.float64) - 0.5
+        return x * (1 + noise.to(x.dtype) * torch.finfo(x.dtype).eps)
+
+    return lambda fn: lambda *args: fn(*tree_map(shaken, args))
+
+
+def _compare(ours: Values, expected: Values, shaken: Iterable[Values], truth: Callable[[], Values]) -> dict[str, Any]:
     """The largest error in tolerances, and how it was judged."""
     _check_that_errors_show(expected)
     # Where a parameter has no part in the loss, eager leaves the gradient out, and AOTAutograd may give zeros.
@@ -131,18 +150,18 @@ def _compare(ours: Values, expected: Values, truth: Callable[[], Values]) -> dic
     if max(errors.values()) <= 1:
         return {"judged": "f32", "error": max(errors.values())}
     exact = {**zeros, **truth()}
-    ratios = {
-        name: _beside_eager(ours[name], expected[name], exact[name]) for name, error in errors.items() if not error <= 1
-    }
+    eager = [expected, *({**zeros, **values} for values in shaken)]
+    far = [name for name, error in errors.items() if not error <= 1]
+    ratios = {name: _beside_eager(ours[name], [values[name] for values in eager], exact[name]) for name in far}
     worst = sorted(ratios, key=lambda name: -ratios[name])
     result = {"judged": "f64", "error": ratios[worst[0]]}
     if not ratios[worst[0]] <= 1:
-        far = [
+        told = [
             f"{name} {_rms(ours[name], exact[name]):.3g}, eager {_rms(expected[name], exact[name]):.3g}"
             for name in worst[:5]
             if ours[name].shape == exact[name].shape
         ]
-        result["failure"] = f"further from f64 than eager is: {'; '.join(far) or worst[:5]}"
+        result["failure"] = f"further from f64 than eager is: {'; '.join(told) or worst[:5]}"
     return result
 
 
@@ -169,11 +188,11 @@ def _in_tolerances(ours: Tensor, expected: Tensor) -> float:
     return float(error.nan_to_num(math.inf, math.inf).max())
 
 
-def _beside_eager(ours: Tensor, expected: Tensor, truth: Tensor) -> float:
+def _beside_eager(ours: Tensor, eager: list[Tensor], truth: Tensor) -> float:
     """Our distance from the truth, as a share of what is allowed."""
     if ours.shape != truth.shape or not ours.dtype.is_floating_point:
         return math.inf
-    error, allowed = _rms(ours, truth), ALLOWED_ERROR * _rms(expected, truth) + ATOL
+    error, allowed = _rms(ours, truth), ALLOWED_ERROR * max(_rms(value, truth) for value in eager) + ATOL
     return error / allowed if math.isfinite(error) and math.isfinite(allowed) else math.inf
 
 
