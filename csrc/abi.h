@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 3
+#define TORCHTPU_ABI 4
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -41,6 +41,9 @@ enum TpuTag {
 enum TpuMode {
   TPU_DEBUG = 1,      // wait for each
   TPU_CHECK_NAN = 2,  // and refuse results that hold NaN
+  TPU_FUSED = 4,      // record calls, and run them together
+  TPU_DETERMINISTIC = 8,  // wait for the programs of what runs together
+  TPU_AT_ONCE = 16,       // wait for them from the first time on
 };
 
 // Element types are numbered as c10::ScalarType.
@@ -108,7 +111,7 @@ typedef struct {
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
   int32_t (*dispatch)(TpuCall*);
   int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size, uint64_t location);
-  int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size); // TPU_NEEDS_RESULTS: clone it first
+  int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size, uint64_t location); // TPU_NEEDS_RESULTS: clone it first
   int32_t (*send)(TpuCell from, TpuCell to);
   int32_t (*synchronize)(int32_t device);
   int32_t (*idle)(int32_t device); // whether all that was started has ended

@@ -131,12 +131,12 @@ void download(const at::Tensor& source, const at::Tensor& target) {
   auto from = source;
   auto type = type_of(from);
   auto status = from.storage_offset() == 0
-      ? core().download(cell(from), &type, dense.mutable_data_ptr(), dense.nbytes())
+      ? core().download(cell(from), &type, dense.mutable_data_ptr(), dense.nbytes(), python_location())
       : TPU_NEEDS_RESULTS;
   if (status == TPU_NEEDS_RESULTS) {
     from = at::clone(source, c10::MemoryFormat::Contiguous);
     type = type_of(from);
-    status = core().download(cell(from), &type, dense.mutable_data_ptr(), dense.nbytes());
+    status = core().download(cell(from), &type, dense.mutable_data_ptr(), dense.nbytes(), python_location());
   }
   check(status);
   target.copy_(dense);

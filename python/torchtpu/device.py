@@ -23,9 +23,9 @@ from torch.utils.dlpack import DLDeviceType
 from torchtpu import _flex, _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
-Mode = Literal["debug", "strict"]
-_MODES = ("debug", "strict")
-_DEBUG, _CHECK_NAN = 1, 2  # bits of TpuMode, csrc/abi.h
+Mode = Literal["debug", "strict", "fused"]
+_MODES = {"debug": 1, "strict": 0, "fused": 4}  # bits of TpuMode, csrc/abi.h
+_CHECK_NAN, _DETERMINISTIC = 2, 8
 # Asked for by torch.utils.checkpoint, which else does not keep the state of the generators.
 _initialized = True
 
@@ -103,11 +103,12 @@ class eager_mode(contextlib.ContextDecorator):
 
     ``"debug"`` waits for each op, so an error is raised on the very line, with what went into the op; indices out of
     range, which a device does not notice, are refused as on the CPU. ``"strict"`` returns at once and keeps order;
-    errors come at the next synchronisation and name the op and the line. A thread that was told nothing follows
+    errors come at the next synchronisation and name the op and the line. ``"fused"`` records ops and runs those between two
+    reads together, as one program once it has come several times (docs/fused-eager.md). A thread that was told nothing follows
     ``TORCHTPU_EAGER_MODE``, else it is strict. Backward passes follow the thread that asked for them.
 
     Args:
-        mode: ``"debug"`` or ``"strict"``.
+        mode: ``"debug"``, ``"strict"`` or ``"fused"``.
         check_nan: in debug mode, refuse results that hold NaN.
     """
 
@@ -130,7 +131,9 @@ def _bits(mode: str, check_nan: bool) -> int:
         raise Error(f"there is no eager mode {mode!r}; the modes are {', '.join(map(repr, _MODES))}")
     if check_nan and mode != "debug":
         raise Error("check_nan waits for each op: it goes with mode 'debug'")
-    return (_DEBUG if mode == "debug" else 0) | (_CHECK_NAN if check_nan else 0)
+    # Processes that work together must run alike.
+    together = mode == "fused" and int(os.environ.get("WORLD_SIZE") or 1) > 1
+    return _MODES[mode] | (_CHECK_NAN if check_nan else 0) | (_DETERMINISTIC if together else 0)
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ fn pattern(session: &Session, file: &Path, rounds: usize) -> Outcome<serde_json:
     let name = file.file_stem().ok_or("a file without a name")?.to_string_lossy().into_owned();
     let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
     let (after, changes) = fuse::optimize(&before, Options { platform: Platform::Cpu, ..Options::default() })?;
-    let programs = [session.kernel(&before)?, session.kernel(&after)?];
+    let programs = [session.kernel(&before)?.executable, session.kernel(&after)?.executable];
     let device = session.client().device(0)?;
     let arguments = arguments(&device, &before)?;
     let mut times = [vec![], vec![]];

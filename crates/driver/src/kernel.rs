@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::host;
+use crate::optimize::{Numerics, platform, region_names};
 use crate::program::path_prefixes;
 use crate::session::{Effort, Session};
 use ir::{Graph, OutputKind};
@@ -12,15 +13,40 @@ use std::sync::Arc;
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
 const SMALL: usize = 1 << 11;
 
+/// A graph's executable.
+pub struct Kernel {
+    /// For any device of the session.
+    pub executable: Arc<Executable>,
+    /// Tells programs apart, alike on every host and whatever their locations are.
+    pub fingerprint: u64,
+}
+
 impl Session {
     /// The executable of `graph`, for any device of the session. Inputs with a mutation of theirs among the outputs are
     /// donated to it.
     ///
     /// # Errors
     /// When the plugin refuses the program.
-    pub fn kernel(&self, graph: &Graph) -> Result<Arc<Executable>> {
-        let lowered = |locations| -> Result<Vec<u8>> {
-            let options = LowerOptions { locations, path_prefixes: path_prefixes(), ..LowerOptions::default() };
+    pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
+        let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
+        self.compiled(graph, effort, &LowerOptions::default())
+    }
+
+    /// As [`Session::kernel`], for many calls as one program: it is optimized first, and its regions are named.
+    ///
+    /// # Errors
+    /// When the plugin refuses the program.
+    pub fn bundle(&self, graph: &Graph, numerics: Numerics) -> Result<Kernel> {
+        let platform = platform(Some(self));
+        let options = fuse::Options { most: numerics.class(), platform, limit: None };
+        let (graph, _) = fuse::optimize(graph, options)?;
+        let regions = region_names(&graph, platform);
+        self.compiled(&graph, Effort::Full, &LowerOptions { regions, ..LowerOptions::default() })
+    }
+
+    fn compiled(&self, graph: &Graph, effort: Effort, named: &LowerOptions) -> Result<Kernel> {
+        let lowered = |options: LowerOptions| -> Result<Vec<u8>> {
+            let options = LowerOptions { path_prefixes: path_prefixes(), ..options };
             Ok(lower::lower(graph, &options)?.into_bytecode())
         };
         let inputs = graph.inputs.iter().map(|input| {
@@ -31,9 +57,18 @@ impl Session {
         let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| mutated(&o.kind)).collect();
         donated.sort_unstable();
         let signature = Signature { inputs, donated };
-        let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
-        self.portable_executable(&lowered(false)?, || lowered(true), signature, effort)
+        let canonical = lowered(LowerOptions { locations: false, ..LowerOptions::default() })?;
+        let located = || lowered(LowerOptions { locations: true, ..named.clone() });
+        let fingerprint = fingerprint(&canonical);
+        let executable = self.portable_executable(&canonical, located, signature, effort)?;
+        Ok(Kernel { executable, fingerprint })
     }
+}
+
+fn fingerprint(canonical: &[u8]) -> u64 {
+    let hash = blake3::hash(canonical);
+    let (words, _) = hash.as_bytes().as_chunks();
+    u64::from_le_bytes(words[0])
 }
 
 fn mutated(kind: &OutputKind) -> Option<usize> {

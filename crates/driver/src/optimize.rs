@@ -37,7 +37,7 @@ impl FromStr for Numerics {
 }
 
 impl Numerics {
-    fn class(self) -> Class {
+    pub(crate) fn class(self) -> Class {
         match self {
             Numerics::Exact => Class::Exact,
             Numerics::Reassociate => Class::Reassociating,

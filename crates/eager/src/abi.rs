@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -139,7 +139,7 @@ pub struct Table {
     op_bind: extern "C" fn(u32, *const *const c_char, u64) -> i32,
     dispatch: extern "C" fn(*mut Call) -> i32,
     upload: extern "C" fn(u64, *const TensorType, *const c_void, u64, u64) -> i32,
-    download: extern "C" fn(u64, *const TensorType, *mut c_void, u64) -> i32,
+    download: extern "C" fn(u64, *const TensorType, *mut c_void, u64, u64) -> i32,
     send: extern "C" fn(u64, u64) -> i32,
     synchronize: extern "C" fn(i32) -> i32,
     idle: extern "C" fn(i32) -> i32,
@@ -367,10 +367,16 @@ unsafe fn request<'a>(call: &Call) -> Result<Request<'a>> {
             generator: call.generator as usize,
             device: index(call.device)?,
             location: call.location,
-            mode: Mode { debug: call.mode & 1 != 0, check_nan: call.mode & 2 != 0 },
+            mode: mode(call.mode),
             expected,
         })
     }
+}
+
+/// `TpuMode`.
+fn mode(bits: u32) -> Mode {
+    let has = |bit: u32| bits & bit != 0;
+    Mode { debug: has(1), check_nan: has(2), fused: has(4), deterministic: has(8), at_once: has(16) }
 }
 
 /// Leaves the results where the shim finds them.
@@ -413,7 +419,7 @@ extern "C" fn upload(cell: u64, ty: *const TensorType, bytes: *const c_void, siz
 }
 
 #[allow(unsafe_code)]
-extern "C" fn download(cell: u64, ty: *const TensorType, bytes: *mut c_void, size: u64) -> i32 {
+extern "C" fn download(cell: u64, ty: *const TensorType, bytes: *mut c_void, size: u64, location: u64) -> i32 {
     guard(FAILED, || {
         // SAFETY: the shim passes a type and room for so many bytes.
         let ty = cell_type(unsafe { &*ty })?.ok_or_else(|| Error::internal("a download of an undefined tensor"))?;
@@ -421,7 +427,7 @@ extern "C" fn download(cell: u64, ty: *const TensorType, bytes: *mut c_void, siz
             0 => &mut [][..],
             n => unsafe { std::slice::from_raw_parts_mut(bytes.cast::<u8>(), n as usize) },
         };
-        Ok(if core()?.download(cell, &ty, bytes)? { OK } else { NEEDS_RESULTS })
+        Ok(if core()?.download(cell, &ty, bytes, location)? { OK } else { NEEDS_RESULTS })
     })
 }
 

@@ -196,7 +196,7 @@ impl Draft {
         cells: &[CellType],
     ) -> Result<Plan> {
         let Draft { graph, traced, sources } = self;
-        let executable = if graph.outputs.is_empty() { None } else { Some(core.session().kernel(&graph)?) };
+        let kernel = if graph.outputs.is_empty() { None } else { Some(core.kernel(&graph)?) };
         let mut inputs = vec![];
         for (input, node) in traced.inputs.iter().zip(&graph.inputs) {
             inputs.push(match input {
@@ -209,7 +209,7 @@ impl Draft {
                 EagerInput::Rng => Source::Rng,
             });
         }
-        let donated = executable.as_ref().map(|e| e.signature().donated.clone()).unwrap_or_default();
+        let donated = kernel.as_ref().map(|k| k.executable.signature().donated.clone()).unwrap_or_default();
         let donated = donated.into_iter().filter(|&i| matches!(inputs[i], Source::Cell(_))).collect();
         let guard = |name: &Arc<str>| {
             let i = scalar_of(name)?;
@@ -250,19 +250,6 @@ impl Draft {
             }
         }
         let words = request.words.into();
-        Ok(Plan {
-            words,
-            types,
-            bound,
-            guards,
-            assumed,
-            executable,
-            inputs,
-            donated,
-            outputs,
-            results,
-            written,
-            extents,
-        })
+        Ok(Plan { words, types, bound, guards, assumed, kernel, inputs, donated, outputs, results, written, extents })
     }
 }

@@ -6,7 +6,7 @@ use ir::eager::CellType;
 use runtime::Buffer;
 use rustc_hash::FxHashMap;
 use slab::Slab;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The type of a cell's value, interned; 0 for a cell that was never written.
@@ -30,12 +30,27 @@ pub(crate) struct Origin {
 }
 
 /// A value: a buffer that is there, or will be once the call that makes it has started, or the error it failed with. Its
-/// bytes are counted while it lives.
+/// bytes are counted while it lives, but for one that is only recorded: from when it is made.
 pub(crate) struct Held {
     buffer: OnceLock<Result<Buffer>>,
     bytes: u64,
     ledger: Arc<Ledger>,
+    counted: AtomicBool,
+    /// Its [`Home`], written down.
+    home: AtomicU64,
 }
+
+/// What a value is to the region that is being recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Home {
+    /// The region's value of this number.
+    Inner(usize),
+    /// What goes into it, of this number.
+    Outer(usize),
+}
+
+/// Bits of a home that are not the region's serial number.
+const HOME_BITS: u32 = 24;
 
 /// Bytes in use on one device.
 #[derive(Default)]
@@ -107,9 +122,39 @@ impl Held {
     }
     /// A value of so many bytes that a call will make.
     pub(crate) fn promised(bytes: u64, ledger: &Arc<Ledger>) -> Arc<Held> {
-        ledger.bytes.add(bytes);
-        ledger.values.add(1);
-        Arc::new(Held { buffer: OnceLock::new(), bytes, ledger: ledger.clone() })
+        let held = Held::recorded(bytes, ledger);
+        held.count();
+        held
+    }
+    /// A value that a call may make, or that dies before: it takes no memory yet.
+    pub(crate) fn recorded(bytes: u64, ledger: &Arc<Ledger>) -> Arc<Held> {
+        let (counted, home) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Held { buffer: OnceLock::new(), bytes, ledger: ledger.clone(), counted, home })
+    }
+    /// Counts its bytes from now on.
+    pub(crate) fn count(&self) {
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            self.ledger.bytes.add(self.bytes);
+            self.ledger.values.add(1);
+        }
+    }
+    /// What it is to the region `serial`; nothing yet, perhaps.
+    pub(crate) fn home(&self, serial: u64) -> Option<Home> {
+        let home = self.home.load(Ordering::Relaxed);
+        let index = (home & ((1 << HOME_BITS) - 1)) as usize;
+        match home >> HOME_BITS {
+            s if s != serial => None,
+            _ if index & 1 == 0 => Some(Home::Inner(index >> 1)),
+            _ => Some(Home::Outer(index >> 1)),
+        }
+    }
+    /// Says what it is to the region `serial`, which is not 0.
+    pub(crate) fn set_home(&self, serial: u64, home: Home) {
+        let index = match home {
+            Home::Inner(i) => i << 1,
+            Home::Outer(i) => i << 1 | 1,
+        };
+        self.home.store(serial << HOME_BITS | index as u64, Ordering::Relaxed);
     }
     /// How many bytes it is counted with.
     pub(crate) fn bytes(&self) -> u64 {
@@ -138,8 +183,10 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.ledger.bytes.remove(self.bytes);
-        self.ledger.values.remove(1);
+        if *self.counted.get_mut() {
+            self.ledger.bytes.remove(self.bytes);
+            self.ledger.values.remove(1);
+        }
     }
 }
 

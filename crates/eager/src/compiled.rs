@@ -3,6 +3,7 @@
 use crate::cells::{Held, Origin};
 use crate::core::{Core, Expected, Made, Mode, Outcome, PROGRAM, Request};
 use crate::error::{Error, Result};
+use crate::fused::Why;
 use crate::registry;
 use crate::words;
 use driver::{HostTensor, Launched, Placed, ResidentValue, Runner, Strides};
@@ -105,7 +106,7 @@ impl Core {
             placed.push(argument);
             loans.push(loan);
         }
-        self.drain();
+        self.drain_for(Why::Program, location);
         loans.iter().flatten().try_for_each(|loan| loan.held.buffer().map(drop))?;
         // From the first promise until all are kept no other call is started: it could be one that reads them.
         let mut turn = None;

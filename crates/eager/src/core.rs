@@ -3,7 +3,11 @@
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
 use crate::cells::{Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::plan::{Extents, New, Plan};
+use crate::fused::Why;
+use crate::fused::compile::Compiler;
+use crate::fused::known::Known;
+use crate::fused::open::Open;
+use crate::plan::{Extents, Kernel, New, Plan};
 use crate::queue::Queue;
 use crate::registry::{self, Op};
 use crate::words::Header;
@@ -11,14 +15,14 @@ use driver::Session;
 use ir::eager::CellType;
 use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
-use ir::{DType, Loc};
+use ir::{DType, Graph, Loc};
 use runtime::{Device, Event, ExecuteOptions};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hasher;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Executions under way beyond which a call waits for the oldest.
 const MOST_PENDING: usize = 4096;
@@ -28,6 +32,8 @@ const SOME_PENDING: usize = 64;
 pub(crate) const TRANSFER: u32 = u32::MAX;
 /// The op number of values that a compiled program made.
 pub(crate) const PROGRAM: u32 = u32::MAX - 1;
+/// The op number of what a region of calls made.
+pub(crate) const REGION: u32 = u32::MAX - 2;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
 
@@ -61,6 +67,12 @@ pub struct Mode {
     pub debug: bool,
     /// Results that hold NaN are errors.
     pub check_nan: bool,
+    /// Calls are recorded, and run together.
+    pub fused: bool,
+    /// What runs together hangs on the program alone: a region's program is waited for.
+    pub deterministic: bool,
+    /// Each region is compiled, and waited for, the first time it comes. For tests.
+    pub at_once: bool,
 }
 
 /// What PyTorch's meta kernel says.
@@ -129,6 +141,9 @@ pub struct Core {
     state: Mutex<State>,
     flights: Vec<Mutex<Flight>>,
     pub(crate) queue: Queue,
+    pub(crate) compiler: Compiler,
+    /// Whether there may be an open region with calls.
+    pub(crate) recording: AtomicBool,
     seeds: OnceLock<SeedSource>,
     counters: Counters,
 }
@@ -156,6 +171,15 @@ pub(crate) struct State {
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
+    kernels: FxHashMap<u64, Weak<Kernel>>,
+    /// By device, what was recorded since the last cut.
+    pub(crate) opens: Vec<Open>,
+    /// Regions begun.
+    pub(crate) serials: u64,
+    /// Calls recorded.
+    pub(crate) recorded: u64,
+    pub(crate) known: Known,
+    pub(crate) cuts: FxHashMap<(Why, u64), u64>,
 }
 
 impl Core {
@@ -172,10 +196,18 @@ impl Core {
             places: vec![],
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
+            kernels: FxHashMap::default(),
+            opens: devices.iter().map(|_| Open::default()).collect(),
+            serials: 0,
+            recorded: 0,
+            known: Known::default(),
+            cuts: FxHashMap::default(),
         };
         let core = Arc::new(Core {
             ledgers: devices.iter().map(|_| Arc::default()).collect(),
             flights: devices.iter().map(|_| Mutex::default()).collect(),
+            compiler: Compiler::new(session.clone()),
+            recording: AtomicBool::new(false),
             session,
             devices,
             state: Mutex::new(state),
@@ -241,6 +273,8 @@ impl Core {
     }
     /// Whether all that was started on a device has ended.
     pub fn idle(&self, device: usize) -> bool {
+        self.flush(Why::Waited, 0);
+        self.nudge();
         let ended = |(event, _): &(Event, Origin)| event.is_ready().unwrap_or(true);
         self.queue.is_empty() && (device >= self.flights.len() || self.flight(device).pending.iter().rev().all(ended))
     }
@@ -362,6 +396,18 @@ impl Core {
         Draft::new(traced).finish(self, request, types, bound, &cells).map(Some)
     }
 
+    /// The program of a call, shared with all that compute the same.
+    pub(crate) fn kernel(&self, graph: &Graph) -> Result<Arc<Kernel>> {
+        let driver::Kernel { executable, fingerprint } = self.session.kernel(graph)?;
+        let mut state = self.lock();
+        if let Some(known) = state.kernels.get(&fingerprint).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let kernel = Arc::new(Kernel { graph: graph.clone(), executable, fingerprint });
+        state.kernels.insert(fingerprint, Arc::downgrade(&kernel));
+        Ok(kernel)
+    }
+
     /// Gives the value of a cell another element type and at least so many elements.
     fn reform(&self, cell: u64, dtype: DType, places: usize) -> Result<()> {
         let (ty, value, device) = {
@@ -371,9 +417,9 @@ impl Core {
             (ty, cell.value.clone(), cell.device)
         };
         let Some(value) = value else { return Err(Error::internal("a cell without a value")) };
-        self.drain();
+        self.drain_for(Why::Reformed, 0);
         let (graph, next) = ir::eager::flatten(&ty, dtype, places)?;
-        let executable = self.session.kernel(&graph)?;
+        let executable = self.session.kernel(&graph)?.executable;
         let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
         let mut run = executable.execute(&[value.buffer()?], &options)?;
         let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
@@ -474,7 +520,7 @@ impl State {
     }
 
     /// `file:line`, or nothing where it is not known.
-    fn line(&self, location: u64) -> String {
+    pub(crate) fn line(&self, location: u64) -> String {
         let loc = self.place(location);
         if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) }
     }
@@ -511,10 +557,11 @@ fn parse(request: &Request<'_>, bound: Option<i64>) -> Result<(&'static Op, Pars
 }
 
 /// The overload's name, for messages.
-fn op_name(number: u32) -> &'static str {
+pub(crate) fn op_name(number: u32) -> &'static str {
     match number {
         TRANSFER => "a transfer",
         PROGRAM => "a compiled program",
+        REGION => "a region of calls",
         _ => registry::op(number).map_or("an unknown op", |op| op.name),
     }
 }

@@ -64,7 +64,7 @@ impl Core {
         let (Some(ty), Some(value)) = (ty, value) else { return Err(Error::internal("a result without a value")) };
         let sizes: ir::Shape = sizes.iter().map(|&n| n as usize).collect();
         let graph = ir::eager::cut(&ty, &sizes)?;
-        let executable = self.session().kernel(&graph)?;
+        let executable = self.session().kernel(&graph)?.executable;
         let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
         let mut run = executable.execute(&[value.buffer()?], &options)?;
         let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;

@@ -2,10 +2,19 @@
 
 use crate::cells::TypeId;
 use crate::words::dtype_code;
+use ir::Graph;
 use ir::eager::CellType;
 use runtime::Executable;
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// A call's program, alike for all plans that compute the same.
+pub(crate) struct Kernel {
+    pub(crate) graph: Graph,
+    pub(crate) executable: Arc<Executable>,
+    /// Tells programs apart, alike on every host.
+    pub(crate) fingerprint: u64,
+}
 
 /// A call's program, and what calls it serves: those with the same words, cells of the same types, and the same values of
 /// the scalars it was specialised for.
@@ -19,7 +28,7 @@ pub(crate) struct Plan {
     /// Types that cells without a value are taken to have, by slot.
     pub(crate) assumed: Vec<(usize, TypeId)>,
     /// `None` if all results are inputs.
-    pub(crate) executable: Option<Arc<Executable>>,
+    pub(crate) kernel: Option<Arc<Kernel>>,
     pub(crate) inputs: Vec<Source>,
     /// Inputs that the executable takes over, if nobody else holds them.
     pub(crate) donated: Vec<usize>,

@@ -6,6 +6,8 @@
 //! less than waking it.
 
 use crate::core::Core;
+use crate::fused::Why;
+use crate::fused::bundle::Bundle;
 use crate::run::{Starter, Task};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,9 +25,15 @@ const LINGER: Duration = Duration::from_micros(10);
 /// How long a caller looks for its turn before it sleeps: most turns are shorter than to sleep and be woken.
 const PATIENCE: Duration = Duration::from_micros(50);
 
+/// What stands in line.
+pub(crate) enum Work {
+    Call(Task),
+    Bundle(Box<Bundle>),
+}
+
 /// The line.
 pub(crate) struct Queue {
-    waiting: Mutex<VecDeque<Task>>,
+    waiting: Mutex<VecDeque<Work>>,
     turn: Mutex<Turn>,
     signal: Arc<Signal>,
     thread: OnceLock<Thread>,
@@ -38,7 +46,7 @@ pub(crate) struct Queue {
 struct Turn {
     starter: Starter,
     /// Empty between turns, kept for its memory.
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<Work>,
 }
 
 /// While it lives, calls stay in line.
@@ -82,7 +90,7 @@ impl Queue {
     }
 
     /// Puts a call in line. To be followed by [`Core::nudge`], without locks.
-    pub(crate) fn push(&self, task: Task) {
+    pub(crate) fn push(&self, task: Work) {
         let mut waiting = lock(&self.waiting);
         waiting.push_back(task);
         self.signal.came.fetch_add(1, Ordering::SeqCst);
@@ -102,7 +110,7 @@ impl Queue {
         let work = move || {
             while !signal.closed.load(Ordering::SeqCst) {
                 let Some(core) = core.upgrade() else { return };
-                core.drain();
+                core.start_waiting();
                 drop(core);
                 signal.rest();
             }
@@ -190,21 +198,35 @@ impl Core {
     /// Sees to it that what is in line is started, now or soon.
     pub(crate) fn nudge(&self) {
         if self.queue.is_callers() {
-            self.drain();
+            self.start_waiting();
         }
     }
 
-    /// Starts what is in line, but not what comes meanwhile. Afterwards every value that was promised before is there, or
-    /// has failed. To be called without locks.
+    /// Starts what was recorded and what is in line, but not what comes meanwhile. Afterwards every value that was promised
+    /// before is there, or has failed. To be called without locks.
     pub fn drain(&self) {
+        self.drain_for(Why::Waited, 0);
+    }
+
+    /// As [`Core::drain`], for that reason and the line behind it.
+    pub(crate) fn drain_for(&self, why: Why, location: u64) {
+        self.flush(why, location);
+        self.start_waiting();
+    }
+
+    /// Starts what is in line, but not what comes meanwhile.
+    fn start_waiting(&self) {
         let signal = &self.queue.signal;
         let count = signal.came.load(Ordering::SeqCst);
         while !self.queue.has_started(count) {
             let Some(mut turn) = self.queue.turn(count) else { return };
             let Turn { starter, tasks } = &mut *turn;
             std::mem::swap(tasks, &mut *lock(&self.queue.waiting));
-            for task in tasks.drain(..) {
-                self.start_queued(starter, task);
+            for work in tasks.drain(..) {
+                match work {
+                    Work::Call(call) => self.start_queued(starter, call),
+                    Work::Bundle(bundle) => self.start_bundle(starter, *bundle),
+                }
                 signal.started.fetch_add(1, Ordering::SeqCst);
             }
         }

@@ -5,7 +5,9 @@ use crate::cells::{Held, Origin};
 use crate::core::{Core, Made, Mode, Request, State};
 use crate::debug;
 use crate::error::{Error, Result};
-use crate::plan::{New, Plan, Source, Value};
+use crate::fused::Why;
+use crate::plan::{Kernel, New, Plan, Source, Value};
+use crate::queue::Work;
 use ir::{DType, TensorType};
 use runtime::{Buffer, ExecuteOptions, Execution};
 use rustc_hash::FxHashMap;
@@ -15,6 +17,8 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 
 /// Numbers kept on a device.
 const MOST_NUMBERS: usize = 1024;
+/// Tensors of numbers kept on a device.
+const MOST_PACKED: usize = 64;
 
 /// Calls that make so many bytes are started by their caller: if memory has run out, the error comes at their line. They
 /// take so long that it gains nothing to leave them to another thread.
@@ -23,17 +27,28 @@ const AT_ONCE: u64 = 1 << 20;
 /// An execution in line.
 pub(crate) struct Task {
     plan: Arc<Plan>,
-    inputs: SmallVec<[Feed; 4]>,
-    outputs: SmallVec<[Arc<Held>; 2]>,
-    device: usize,
-    origin: Origin,
-    mode: Mode,
+    kernel: Arc<Kernel>,
+    pub(crate) inputs: SmallVec<[Feed; 4]>,
+    pub(crate) outputs: SmallVec<[Arc<Held>; 2]>,
+    pub(crate) device: usize,
+    pub(crate) origin: Origin,
+    pub(crate) mode: Mode,
     /// Where the failure goes that the caller waits to see; else it waits for the next synchronisation.
     report: Option<Arc<OnceLock<Error>>>,
 }
 
+impl Task {
+    /// The fingerprint of its program, and how many ops that has.
+    pub(crate) fn program(&self) -> (u64, usize) {
+        (self.kernel.fingerprint, self.kernel.graph.nodes().len())
+    }
+    pub(crate) fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+}
+
 /// What an input gets.
-enum Feed {
+pub(crate) enum Feed {
     Value(Arc<Held>),
     Number { float: bool, bits: u64 },
     Seed([u64; 2]),
@@ -43,6 +58,24 @@ enum Feed {
 #[derive(Default)]
 pub(crate) struct Starter {
     numbers: FxHashMap<(usize, bool, u64), Arc<Held>>,
+    packed: FxHashMap<(usize, DType, Vec<u64>), Arc<Held>>,
+}
+
+impl Starter {
+    /// Numbers of 64 bits as one tensor.
+    pub(crate) fn packed(&mut self, core: &Core, device: usize, dtype: DType, bits: Vec<u64>) -> Result<Arc<Held>> {
+        let key = (device, dtype, bits);
+        if let Some(known) = self.packed.get(&key) {
+            return Ok(known.clone());
+        }
+        let bytes: Vec<u8> = key.2.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let held = core.send_bytes(device, &bytes, &TensorType::new(dtype, [key.2.len()]))?;
+        if self.packed.len() >= MOST_PACKED {
+            self.packed.clear();
+        }
+        self.packed.insert(key, held.clone());
+        Ok(held)
+    }
 }
 
 /// Why an execution did not start.
@@ -64,22 +97,34 @@ impl Core {
         let origin = Origin { op: request.words[0] as u32, location: request.location };
         let inputs = self.feeds(&state, plan, request)?;
         let ledger = self.ledger(request.device);
-        let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| Held::promised(o.bytes, ledger)).collect();
+        let records = request.mode.fused && plan.kernel.is_some() && plan.extents.asked().is_none();
+        let promise = if records { Held::recorded } else { Held::promised };
+        let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| promise(o.bytes, ledger)).collect();
         let made = state.publish(plan, request, origin, &inputs, &outputs)?;
         if plan.is_last() {
             state.count(origin);
         }
-        self.count_run(plan.executable.is_some());
+        self.count_run(plan.kernel.is_some());
         let asked = plan.extents.asked().and_then(|(from, count)| Some((value(from, &inputs, &outputs)?, count)));
-        if plan.executable.is_none() {
+        let Some(kernel) = plan.kernel.clone() else {
             drop(state);
             return self.with_counts(made, asked, origin, request.device);
-        }
+        };
         let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
-        let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
-        let kept = request.mode.check_nan.then(|| (values(&inputs), outputs.clone()));
         let (device, mode) = (request.device, request.mode);
-        self.queue.push(Task { plan: plan.clone(), inputs, outputs, device, origin, mode, report: report.clone() });
+        let mut task = Task { plan: plan.clone(), kernel, inputs, outputs, device, origin, mode, report: None };
+        if records {
+            self.record(&mut state, task);
+            drop(state);
+            self.nudge();
+            return Ok((made, vec![]));
+        }
+        let why = if asked.is_some() { Why::Sizes } else { Why::Mode };
+        self.flush_locked(&mut state, why, request.location);
+        let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
+        let kept = request.mode.check_nan.then(|| (values(&task.inputs), task.outputs.clone()));
+        task.report = report.clone();
+        self.queue.push(Work::Call(task));
         drop(state);
         match report {
             Some(report) => {
@@ -149,10 +194,11 @@ impl Core {
 
     /// Starts an execution, and keeps the promises that were made for it.
     fn start(&self, starter: &mut Starter, task: Task) -> Result<()> {
-        let Task { plan, inputs, outputs, device, origin, mode, .. } = task;
+        let Task { plan, kernel, inputs, outputs, device, origin, mode, .. } = task;
+        outputs.iter().for_each(|output| output.count());
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
-        let error = match self.execute(&plan, &held, device) {
+        let error = match self.execute(&plan, &kernel, &held, device) {
             Ok(run) => {
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.fill(Ok(buffer));
@@ -181,6 +227,7 @@ impl Core {
     fn execute<'a>(
         &self,
         plan: &Plan,
+        kernel: &Kernel,
         inputs: &'a [Arc<Held>],
         device: usize,
     ) -> std::result::Result<Execution, Failure> {
@@ -195,8 +242,7 @@ impl Core {
         let lent: SmallVec<[usize; 4]> = lent.collect();
         let device = self.device(device).map_err(Failure::Own)?;
         let options = ExecuteOptions { device: Some(device), non_donatable: &lent, launch_id: 0 };
-        let executable = plan.executable.as_ref().ok_or_else(|| Error::internal("a call without a program"));
-        executable.map_err(Failure::Own)?.execute(&buffers, &options).map_err(|e| Failure::Own(e.into()))
+        kernel.executable.execute(&buffers, &options).map_err(|e| Failure::Own(e.into()))
     }
 
     fn materialize(&self, starter: &mut Starter, device: usize, feed: Feed) -> Arc<Held> {

@@ -35,7 +35,7 @@ fn vector(device: usize, value: f32) -> u64 {
 
 fn read(cell: u64) -> crate::Result<f32> {
     let mut bytes = [0; 16];
-    assert!(CORE.download(cell, &four(), &mut bytes)?);
+    assert!(CORE.download(cell, &four(), &mut bytes, 0)?);
     Ok(f32::from_le_bytes(bytes[..4].try_into().unwrap()))
 }
 
@@ -117,7 +117,7 @@ fn a_failure_comes_with_the_next_wait_names_its_line_and_leaves_what_was() {
     let error = read(product).unwrap_err().message;
     assert!(error.contains("called at model.py:7"), "what is not there stays so: {error}");
 
-    let debug = Mode { debug: true, check_nan: false };
+    let debug = Mode { debug: true, ..Mode::default() };
     let error = call("aten::mul_.Tensor", y, broken, debug).unwrap_err().message;
     assert!(error.contains("called at model.py:7"), "{error}");
     assert_eq!(read(y).unwrap(), 5.0);
@@ -154,6 +154,6 @@ fn threads_share_a_large_value() {
     thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(square))));
     CORE.synchronize(3).unwrap();
     let mut bytes = vec![0; 4 * COUNT];
-    assert!(CORE.download(cell, &ty, &mut bytes).unwrap());
+    assert!(CORE.download(cell, &ty, &mut bytes, 0).unwrap());
     assert_eq!(bytes, 1f32.to_le_bytes().repeat(COUNT));
 }

@@ -3,6 +3,7 @@
 use crate::cells::{Held, Origin};
 use crate::core::{Core, TRANSFER};
 use crate::error::{Error, Result};
+use crate::fused::Why;
 use ir::TensorType;
 use ir::alias::Layout;
 use ir::eager::CellType;
@@ -77,7 +78,7 @@ impl Core {
     ///
     /// # Errors
     /// The failure of what computed it, with the op and the line; what the plugin reports.
-    pub fn download(&self, cell: u64, ty: &CellType, bytes: &mut [u8]) -> Result<bool> {
+    pub fn download(&self, cell: u64, ty: &CellType, bytes: &mut [u8], location: u64) -> Result<bool> {
         let (value, origin, device) = {
             let state = self.lock();
             let cell = state.cells.get(cell)?;
@@ -91,6 +92,7 @@ impl Core {
             }
             (value, cell.origin, cell.device)
         };
+        self.flush(Why::Read, location);
         self.read(&value, bytes, origin, device)?;
         Ok(true)
     }
@@ -119,7 +121,7 @@ impl Core {
             let (source, target) = (state.cells.get(from)?, state.cells.get(to)?);
             (source.value.clone(), source.ty, source.origin, target.device)
         };
-        self.drain();
+        self.drain_for(Why::Read, 0);
         let copy = match value {
             Some(value) => Some(Held::new(value.buffer()?.copy_to_device(self.device(device)?)?, self.ledger(device))),
             None => None,

@@ -2,7 +2,7 @@
 
 use crate::session;
 use driver::Runner;
-use eager::{Core, Operand, Produced, abi};
+use eager::{Core, Operand, Produced, RegionReport, abi};
 use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -78,11 +78,14 @@ fn device_in_use() -> bool {
     abi::core_if_made().is_some() && !abi::forked()
 }
 
-/// Starts all calls that are in line, so that no thread of the device's is at work when the process ends.
+/// Starts all calls that are in line, and ends what compiles, so that no thread of the device's is at work when the process ends.
 #[pyfunction]
 fn device_drain(py: Python<'_>) {
     if let Some(core) = abi::core_if_made().filter(|_| !abi::forked()) {
-        py.detach(|| core.drain());
+        py.detach(|| {
+            core.drain();
+            core.close();
+        });
     }
 }
 
@@ -118,6 +121,35 @@ fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(counts)
 }
 
+/// What fused mode did so far; the counters of `Explanation` and its lists of regions and cuts.
+#[pyfunction]
+fn device_regions(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let core = abi::core_if_made().filter(|_| !abi::forked());
+    let told = py.detach(|| core.map(|core| core.explanation()).unwrap_or_default());
+    let counts = PyDict::new(py);
+    counts.set_item("recorded", told.recorded)?;
+    counts.set_item("met", told.met)?;
+    counts.set_item("sequence", told.sequence)?;
+    let regions = told.regions.into_iter().map(|r| region(py, r)).collect::<PyResult<Vec<_>>>()?;
+    counts.set_item("regions", regions)?;
+    counts.set_item("cuts", told.cuts.into_iter().map(|c| (c.why, c.line, c.count)).collect::<Vec<_>>())?;
+    Ok(counts)
+}
+
+fn region(py: Python<'_>, report: RegionReport) -> PyResult<Bound<'_, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("number", report.number)?;
+    told.set_item("name", report.name)?;
+    told.set_item("calls", report.calls)?;
+    told.set_item("occurrences", report.occurrences)?;
+    told.set_item("runs", report.runs)?;
+    told.set_item("state", report.state)?;
+    told.set_item("compile_seconds", report.seconds)?;
+    told.set_item("lines", report.lines)?;
+    told.set_item("instead_of", report.instead_of)?;
+    Ok(told)
+}
+
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(device_table, m)?)?;
     m.add_function(wrap_pyfunction!(device_join, m)?)?;
@@ -127,5 +159,6 @@ pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(device_forked, m)?)?;
     m.add_function(wrap_pyfunction!(device_in_use, m)?)?;
     m.add_function(wrap_pyfunction!(device_properties, m)?)?;
+    m.add_function(wrap_pyfunction!(device_regions, m)?)?;
     m.add_function(wrap_pyfunction!(device_stats, m)?)
 }

@@ -1,0 +1,185 @@
+//! Regions on their way: recorded, cut, and started as one program or call by call.
+
+use crate::cells::{Held, Origin};
+use crate::core::{Core, REGION, State};
+use crate::error::{Error, Result};
+use crate::fused::compile::{Fused, Input, Job, Order};
+use crate::fused::cut::{self, Why};
+use crate::fused::known::Verdict;
+use crate::fused::open::{Piece, wire};
+use crate::queue::Work;
+use crate::run::{Feed, Starter, Task};
+use ir::{DType, TensorType};
+use runtime::{Buffer, ExecuteOptions, Execution};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A region that runs as one program.
+pub(crate) struct Bundle {
+    job: Arc<Job>,
+    /// For when it cannot.
+    calls: Vec<Task>,
+    outer: Vec<Arc<Held>>,
+    /// How often each of these is an input of the calls.
+    uses: Vec<usize>,
+    outputs: Vec<Arc<Held>>,
+    device: usize,
+    origin: Origin,
+}
+
+impl Core {
+    /// Records a call in the open region of its device, and cuts that if it is full.
+    pub(crate) fn record(&self, state: &mut State, call: Task) {
+        let device = call.device;
+        let location = call.origin.location;
+        state.recorded += 1;
+        self.recording.store(true, Ordering::SeqCst);
+        let (opens, serials) = (&mut state.opens, &mut state.serials);
+        opens[device].record(call, serials);
+        if let Some(count) = cut::place(&state.opens[device]) {
+            self.send_on(state, device, count, Why::Full, location);
+        }
+    }
+
+    /// Sends on its way whatever was recorded. `location` is the line that wants it, if that is known.
+    pub(crate) fn flush(&self, why: Why, location: u64) {
+        if self.recording.load(Ordering::SeqCst) {
+            self.flush_locked(&mut self.lock(), why, location);
+        }
+    }
+
+    pub(crate) fn flush_locked(&self, state: &mut State, why: Why, location: u64) {
+        if !self.recording.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        for device in 0..state.opens.len() {
+            let count = state.opens[device].len();
+            if count > 0 {
+                self.send_on(state, device, count, why, location);
+            }
+        }
+    }
+
+    /// Puts the first `count` calls of a device's open region in line.
+    fn send_on(&self, state: &mut State, device: usize, count: usize, why: Why, location: u64) {
+        let State { opens, serials, .. } = state;
+        let piece = opens[device].take(count, serials);
+        *state.cuts.entry((why, location)).or_default() += 1;
+        let mut known = std::mem::take(&mut state.known);
+        let (verdict, order) = known.meet(&piece, |piece| state.order(piece));
+        state.known = known;
+        if let Some(order) = order {
+            self.compiler.order(order);
+        }
+        match verdict {
+            Verdict::Program(index, job) if self.is_there(&job, &piece) => {
+                state.known.count_run(index);
+                self.queue.push(Work::Bundle(Box::new(Bundle::new(piece, job))));
+            }
+            _ => piece.calls.into_iter().for_each(|call| self.queue.push(Work::Call(call))),
+        }
+    }
+
+    /// Whether a region's program is there. Where results must not depend on time, it is waited for.
+    fn is_there(&self, job: &Job, piece: &Piece) -> bool {
+        let done = if piece.waits() { Some(job.done.wait()) } else { job.done.get() };
+        done.is_some_and(|made| made.is_ok())
+    }
+
+    /// Starts a region as one program, or call by call if that fails.
+    pub(crate) fn start_bundle(&self, starter: &mut Starter, bundle: Bundle) {
+        match self.execute_bundle(starter, &bundle) {
+            Ok(run) => {
+                for (output, buffer) in bundle.outputs.iter().zip(run.outputs) {
+                    output.count();
+                    output.fill(Ok(buffer));
+                }
+                self.watch(bundle.device, run.done, bundle.origin);
+            }
+            Err(_) => bundle.calls.into_iter().for_each(|call| self.start_queued(starter, call)),
+        }
+    }
+
+    fn execute_bundle(&self, starter: &mut Starter, bundle: &Bundle) -> Result<Execution> {
+        let Some(Ok(fused)) = bundle.job.done.get() else { return Err(Error::internal("a region without a program")) };
+        let held = bundle.inputs(self, starter, fused)?;
+        let buffers = held.iter().map(|held| held.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
+        let lent: SmallVec<[usize; 16]> = bundle.lent(fused).collect();
+        let options = ExecuteOptions { device: Some(self.device(bundle.device)?), non_donatable: &lent, launch_id: 0 };
+        Ok(fused.kernel.executable.execute(&buffers, &options)?)
+    }
+}
+
+impl Bundle {
+    fn new(piece: Piece, job: Arc<Job>) -> Bundle {
+        let Piece { calls, stream, live, outer, .. } = piece;
+        let mut uses = vec![0; outer.len()];
+        let mut at = 0;
+        for call in &calls {
+            for word in &stream[at + 1..=at + call.inputs.len()] {
+                if word & ((1 << wire::BITS) - 1) == wire::OUTER {
+                    uses[(word >> wire::BITS) as usize] += 1;
+                }
+            }
+            at += 1 + call.inputs.len();
+        }
+        let values = calls.iter().flat_map(|call| &call.outputs);
+        let outputs = values.zip(&live).filter(|(_, live)| **live).map(|(held, _)| held.clone()).collect();
+        let (device, location) = calls.first().map_or((0, 0), |call| (call.device, call.origin.location));
+        Bundle { job, calls, outer, uses, outputs, device, origin: Origin { op: REGION, location } }
+    }
+
+    fn inputs(&self, core: &Core, starter: &mut Starter, fused: &Fused) -> Result<Vec<Arc<Held>>> {
+        let input = |input: &Input| match *input {
+            Input::Outer(i) => self.outer.get(i).cloned().ok_or_else(|| Error::internal("a region's input is missing")),
+            Input::Floats => starter.packed(core, self.device, DType::F64, self.numbers(true)),
+            Input::Ints => starter.packed(core, self.device, DType::I64, self.numbers(false)),
+            Input::Seeds => {
+                let seeds: Vec<u8> = self.seeds().flatten().flat_map(u64::to_le_bytes).collect();
+                core.send_bytes(self.device, &seeds, &TensorType::new(DType::U64, [seeds.len() / 16, 2]))
+            }
+        };
+        fused.inputs.iter().map(input).collect()
+    }
+
+    fn feeds(&self) -> impl Iterator<Item = &Feed> {
+        self.calls.iter().flat_map(|call| &call.inputs)
+    }
+
+    fn numbers(&self, floats: bool) -> Vec<u64> {
+        let number = |feed: &Feed| match *feed {
+            Feed::Number { float, bits } if float == floats => Some(bits),
+            _ => None,
+        };
+        self.feeds().filter_map(number).collect()
+    }
+
+    fn seeds(&self) -> impl Iterator<Item = [u64; 2]> {
+        self.feeds().filter_map(|feed| if let Feed::Seed(seed) = feed { Some(*seed) } else { None })
+    }
+
+    /// Donated inputs that somebody besides this region holds.
+    fn lent(&self, fused: &Fused) -> impl Iterator<Item = usize> {
+        let donated = &fused.kernel.executable.signature().donated;
+        donated.iter().copied().filter(|&i| match fused.inputs[i] {
+            // One for the region's list, one for the inputs at hand.
+            Input::Outer(n) => Arc::strong_count(&self.outer[n]) > 2 + self.uses[n],
+            _ => true,
+        })
+    }
+}
+
+impl State {
+    /// What is needed to compile `piece`.
+    fn order(&self, piece: &Piece) -> Order {
+        let part = |call: &Task| (call.kernel().clone(), self.place(call.origin.location));
+        Order {
+            job: Arc::default(),
+            name: self.region_name(piece.calls.iter().map(|call| call.origin)),
+            stream: piece.stream.clone(),
+            live: piece.live.clone(),
+            calls: piece.calls.iter().map(part).collect(),
+        }
+    }
+}
