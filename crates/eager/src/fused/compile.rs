@@ -132,6 +132,6 @@ fn make(session: &Session, order: &Order) -> Result<Fused, String> {
     let parts: Vec<_> = order.calls.iter().map(|(kernel, loc)| Part { graph: &kernel.graph, loc }).collect();
     let composed = compose(&order.name, &parts, &order.stream, &order.live).map_err(|e| e.to_string())?;
     let Composed { graph, inputs } = composed;
-    let kernel = session.bundle(&graph, Numerics::default()).map_err(|e| e.to_string())?;
+    let kernel = session.bundle(&graph, Numerics::Exact).map_err(|e| e.to_string())?;
     Ok(Fused { kernel, inputs, took: start.elapsed() })
 }
