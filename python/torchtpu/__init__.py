@@ -16,6 +16,7 @@ from torchtpu._native import __version__
 if TYPE_CHECKING:
     from torchtpu._capture import Trace, capture, lower
     from torchtpu._check import Report, check
+    from torchtpu._fused import EagerReport, explain_eager
     from torchtpu._plugins import set_plugin
     from torchtpu._stats import stats
     from torchtpu._step import Step, capture_step
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompileError",
+    "EagerReport",
     "Error",
     "ExecutionError",
     "Report",
@@ -34,12 +36,14 @@ __all__ = [
     "capture_step",
     "check",
     "eager_mode",
+    "explain_eager",
     "lower",
     "set_plugin",
     "stats",
 ]
 
 _LATER = {
+    "EagerReport": "torchtpu._fused",
     "Report": "torchtpu._check",
     "Step": "torchtpu._step",
     "Trace": "torchtpu._capture",
@@ -47,6 +51,7 @@ _LATER = {
     "capture_step": "torchtpu._step",
     "check": "torchtpu._check",
     "eager_mode": "torchtpu.device",
+    "explain_eager": "torchtpu._fused",
     "lower": "torchtpu._capture",
     "set_plugin": "torchtpu._plugins",
     "stats": "torchtpu._stats",

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from typing import Any
 
-from torchtpu import _native
+from torchtpu import _fused, _native
 
 _lock = threading.Lock()
 _fallbacks: dict[str, Counter[str]] = {}
@@ -47,7 +47,8 @@ def stats() -> dict[str, Any]:
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
         result, which is data), ``storages`` (storages made, for results and by ``empty``), ``cache_hits`` (calls seen
-        before), and ``ops`` as ``{op: {"file:line": {"calls": times, "traced": times, "sizes_read": times}}}``.
+        before), ``regions`` (of fused mode: ops ``recorded``, different regions ``met``, those ``compiled``, ``runs`` as one
+        program, and ``cuts``; :func:`torchtpu.explain_eager` says more), and ``ops`` as ``{op: {"file:line": {"calls": times, "traced": times, "sizes_read": times}}}``.
     """
     with _lock:
         fallbacks = {op: dict(lines) for op, lines in _fallbacks.items()}
@@ -65,4 +66,4 @@ def _eager() -> dict[str, Any]:
     for op, line, times, traced, sizes_read in counts.pop("by_op"):
         ops.setdefault(op, {})[line or "?"] = {"calls": times, "traced": traced, "sizes_read": sizes_read}
         calls += times
-    return {**counts, "cache_hits": max(calls - counts["traced"], 0), "ops": ops}
+    return {**counts, "regions": _fused.counts(), "cache_hits": max(calls - counts["traced"], 0), "ops": ops}

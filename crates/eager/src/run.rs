@@ -24,6 +24,9 @@ const MOST_PACKED: usize = 64;
 /// take so long that it gains nothing to leave them to another thread.
 const AT_ONCE: u64 = 1 << 20;
 
+/// Calls that make so many bytes run by themselves in fused mode, too.
+const BY_ITSELF: u64 = 1 << 30;
+
 /// An execution in line.
 pub(crate) struct Task {
     plan: Arc<Plan>,
@@ -97,20 +100,23 @@ impl Core {
         let origin = Origin { op: request.words[0] as u32, location: request.location };
         let inputs = self.feeds(&state, plan, request)?;
         let ledger = self.ledger(request.device);
-        let records = request.mode.fused && plan.kernel.is_some() && plan.extents.asked().is_none();
+        let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
+        let alone = bytes >= BY_ITSELF || plan.extents.asked().is_some();
+        let records = request.mode.fused && plan.kernel.is_some() && !alone;
         let promise = if records { Held::recorded } else { Held::promised };
         let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| promise(o.bytes, ledger)).collect();
         let made = state.publish(plan, request, origin, &inputs, &outputs)?;
         if plan.is_last() {
             state.count(origin);
         }
-        self.count_run(plan.kernel.is_some());
+        if !records {
+            self.count_run(plan.kernel.is_some());
+        }
         let asked = plan.extents.asked().and_then(|(from, count)| Some((value(from, &inputs, &outputs)?, count)));
         let Some(kernel) = plan.kernel.clone() else {
             drop(state);
             return self.with_counts(made, asked, origin, request.device);
         };
-        let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
         let (device, mode) = (request.device, request.mode);
         let mut task = Task { plan: plan.clone(), kernel, inputs, outputs, device, origin, mode, report: None };
         if records {
@@ -119,7 +125,11 @@ impl Core {
             self.nudge();
             return Ok((made, vec![]));
         }
-        let why = if asked.is_some() { Why::Sizes } else { Why::Mode };
+        let why = match (asked.is_some(), request.mode.fused) {
+            (true, _) => Why::Sizes,
+            (false, true) => Why::Large,
+            (false, false) => Why::Mode,
+        };
         self.flush_locked(&mut state, why, request.location);
         let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
         let kept = request.mode.check_nan.then(|| (values(&task.inputs), task.outputs.clone()));

@@ -16,11 +16,15 @@ use std::thread;
 
 static CORE: LazyLock<Arc<Core>> = LazyLock::new(|| {
     let session = Session::new(plugin::path().to_str(), None).unwrap();
+    bind();
+    Core::new(Arc::new(session)).unwrap()
+});
+
+fn bind() {
     for name in ["aten::mul.Tensor", "aten::mul_.Tensor"] {
         registry::bind(registry::number(name).unwrap(), &["self", "other"]).unwrap();
     }
-    Core::new(Arc::new(session)).unwrap()
-});
+}
 
 /// The type of a vector of four.
 fn four() -> CellType {
@@ -41,13 +45,18 @@ fn read(cell: u64) -> crate::Result<f32> {
 
 /// Runs `name` on two vectors; gives the new one, if there is one.
 fn call(name: &str, left: u64, right: u64, mode: Mode) -> crate::Result<Option<u64>> {
+    call_on(&CORE, name, left, right, mode)
+}
+
+fn call_on(core: &Core, name: &str, left: u64, right: u64, mode: Mode) -> crate::Result<Option<u64>> {
+    bind();
     let number = registry::number(name).unwrap();
     let cells: &[u64] = if left == right { &[left] } else { &[left, right] };
     let words = words::write(number, &[Some((0, &four())), Some((cells.len() - 1, &four()))]);
-    let location = CORE.locate("model.py", 7, "forward");
-    let (scalars, generator, device) = (&[], 0, CORE.lock().cells.get(left).unwrap().device);
+    let location = core.locate("model.py", 7, "forward");
+    let (scalars, generator, device) = (&[], 0, core.lock().cells.get(left).unwrap().device);
     let expected = Some(Expected::Unknown);
-    match CORE.dispatch(&Request { words: &words, cells, scalars, generator, device, location, mode, expected })? {
+    match core.dispatch(&Request { words: &words, cells, scalars, generator, device, location, mode, expected })? {
         Outcome::Done(made) => Ok(made.into_iter().flatten().next().map(|m| m.cell)),
         Outcome::NeedsResults => panic!("asked again"),
     }
@@ -156,4 +165,156 @@ fn threads_share_a_large_value() {
     let mut bytes = vec![0; 4 * COUNT];
     assert!(CORE.download(cell, &ty, &mut bytes, 0).unwrap());
     assert_eq!(bytes, 1f32.to_le_bytes().repeat(COUNT));
+}
+
+/// Fused mode where nothing hangs on time.
+const FUSED: Mode = Mode { debug: false, check_nan: false, fused: true, deterministic: true, at_once: false };
+
+/// Runs `work` with a core of its own, so that regions of other tests do not count.
+fn fused_alone(work: impl FnOnce(&Alone)) {
+    let session = Session::new(plugin::path().to_str(), None).unwrap();
+    work(&Alone(Core::new(Arc::new(session)).unwrap()));
+}
+
+struct Alone(Arc<Core>);
+
+impl Alone {
+    fn vector(&self, value: f32) -> u64 {
+        let (cell, _) = self.0.cell_new(0, 16).unwrap();
+        self.0.upload(cell, four(), &value.to_le_bytes().repeat(4), 0).unwrap();
+        cell
+    }
+    fn read(&self, cell: u64) -> f32 {
+        let mut bytes = [0; 16];
+        assert!(self.0.download(cell, &four(), &mut bytes, 0).unwrap());
+        f32::from_le_bytes(bytes[..4].try_into().unwrap())
+    }
+    fn multiply(&self, left: u64, right: u64) -> u64 {
+        call_on(&self.0, "aten::mul.Tensor", left, right, FUSED).unwrap().unwrap()
+    }
+    fn multiply_in_place(&self, left: u64, right: u64) {
+        assert!(call_on(&self.0, "aten::mul_.Tensor", left, right, FUSED).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_region_that_comes_again_runs_as_one_program() {
+    fused_alone(|core| {
+        let two = core.vector(2.0);
+        for round in 0..6 {
+            let x = core.vector(round as f32);
+            let (square, product) = (core.multiply(x, x), core.multiply(x, two));
+            core.multiply_in_place(x, two);
+            let before = core.0.session().stats().compiles;
+            assert_eq!(core.read(x), 2.0 * round as f32);
+            assert_eq!((core.read(square), core.read(product)), ((round * round) as f32, 2.0 * round as f32));
+            assert!(round != 4 || core.0.session().stats().compiles == before, "nothing is compiled once it is there");
+            [x, square, product].into_iter().for_each(|cell| core.0.cell_drop(cell));
+        }
+        let told = core.0.explanation();
+        assert_eq!((told.recorded, told.met), (18, 1));
+        let region = &told.regions[0];
+        assert_eq!((region.calls, region.occurrences, region.runs), (3, 6, 3), "the fourth is the first to run as one");
+        assert_eq!(region.state, "compiled");
+        assert_eq!(told.cuts.len(), 1);
+    });
+}
+
+#[test]
+fn what_nobody_holds_is_never_made() {
+    fused_alone(|core| {
+        let two = core.vector(2.0);
+        core.0.reset_memory(0, true);
+        let before = core.0.memory(0).0;
+        for _ in 0..5 {
+            let mut last = core.multiply(two, two);
+            for _ in 0..9 {
+                let next = core.multiply(last, two);
+                core.0.cell_drop(last);
+                last = next;
+            }
+            assert_eq!(core.read(last), 2048.0);
+            core.0.cell_drop(last);
+        }
+        let region = &core.0.explanation().regions[0];
+        assert_eq!((region.calls, region.runs), (10, 2));
+        core.0.reset_memory(0, true);
+        let held = core.multiply(two, two);
+        core.0.cell_drop(held);
+        assert_eq!(core.0.memory(0).0.now, before.now);
+    });
+}
+
+#[test]
+fn a_key_tells_what_is_held() {
+    fused_alone(|core| {
+        let two = core.vector(2.0);
+        for keeps in [false, true] {
+            for _ in 0..5 {
+                let four = core.multiply(two, two);
+                let eight = core.multiply(four, two);
+                if !keeps {
+                    core.0.cell_drop(four);
+                }
+                assert_eq!(core.read(eight), 8.0);
+                if keeps {
+                    assert_eq!(core.read(four), 4.0);
+                    core.0.cell_drop(four);
+                }
+                core.0.cell_drop(eight);
+            }
+        }
+        let told = core.0.explanation();
+        assert_eq!(told.met, 2);
+        let second = told.regions.iter().find(|r| r.number == 2).unwrap();
+        assert_eq!(second.instead_of, Some((1, "", String::new())), "the calls are the same");
+    });
+}
+
+#[test]
+fn a_stream_without_reads_is_cut_at_the_same_places_in_every_round() {
+    fused_alone(|core| {
+        let (x, one, two) = (core.vector(1.0), core.vector(1.0), core.vector(2.0));
+        for _ in 0..60 {
+            // A step of 301 calls, one of which is like no other.
+            for _ in 0..300 {
+                core.multiply_in_place(x, one);
+            }
+            let product = core.multiply(x, two);
+            core.0.cell_drop(product);
+        }
+        assert_eq!(core.read(x), 1.0);
+        let told = core.0.explanation();
+        assert_eq!(told.recorded, 60 * 301);
+        let full = told.cuts.iter().find(|cut| cut.why == "the region was full").unwrap().count;
+        assert!((36..=72).contains(&full), "{full} cuts of {} calls", told.recorded);
+        assert!(told.met <= 6, "{} different regions", told.met);
+        assert!(told.regions[0].runs * 2 > full, "most run as one program: {:?}", told.regions[0]);
+    });
+}
+
+#[test]
+fn a_failure_within_a_region_spares_what_does_not_need_it() {
+    fused_alone(|core| {
+        let two = core.vector(2.0);
+        for round in 0..6 {
+            let x = core.vector(3.0);
+            if round == 5 {
+                core.0.drain();
+                let held = core.0.lock().cells.get(x).unwrap().value.clone().unwrap();
+                held.buffer().unwrap().delete().unwrap();
+            }
+            let (broken, whole) = (core.multiply(x, two), core.multiply(two, two));
+            if round < 5 {
+                assert_eq!((core.read(broken), core.read(whole)), (6.0, 4.0));
+            } else {
+                let mut bytes = [0; 16];
+                let error = core.0.download(broken, &four(), &mut bytes, 0).unwrap_err().message;
+                assert!(error.contains("in aten::mul.Tensor, called at model.py:7"), "{error}");
+                assert_eq!(core.read(whole), 4.0);
+            }
+            [x, broken, whole].into_iter().for_each(|cell| core.0.cell_drop(cell));
+        }
+        assert_eq!(core.0.explanation().regions[0].runs, 3);
+    });
 }

@@ -75,9 +75,13 @@ impl Core {
         match verdict {
             Verdict::Program(index, job) if self.is_there(&job, &piece) => {
                 state.known.count_run(index);
+                self.count_run(true);
                 self.queue.push(Work::Bundle(Box::new(Bundle::new(piece, job))));
             }
-            _ => piece.calls.into_iter().for_each(|call| self.queue.push(Work::Call(call))),
+            _ => piece.calls.into_iter().for_each(|call| {
+                self.count_run(true);
+                self.queue.push(Work::Call(call));
+            }),
         }
     }
 

@@ -3,10 +3,11 @@
 //! Where its values are asked for, of course. A stream that nobody asks is cut before it grows too large, and there the
 //! place matters: a training loop has to be cut at the same places in every step, wherever the region began. So the places
 //! are ranked by what stands around them alone, and the best of the later half of a region is taken: first where the
-//! least has to be made that nobody would hold for long, then by a hash of the calls before it.
+//! least has to be made that nobody would hold for long, then where the calls before it are like those of the fewest other
+//! places, then by a hash of them.
 
 use crate::fused::open::Open;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;
 
 /// Calls in a region at most.
@@ -25,6 +26,8 @@ pub(crate) enum Why {
     Waited,
     /// A call's result is as large as the data says.
     Sizes,
+    /// A call makes so much that it runs by itself.
+    Large,
     /// A compiled program takes its arguments.
     Program,
     /// A storage was seen as another element type, or had grown.
@@ -42,6 +45,7 @@ impl Why {
             Why::Read => "a value was read",
             Why::Waited => "the device was waited for",
             Why::Sizes => "a result is as large as the data says",
+            Why::Large => "a call makes so much that it runs by itself",
             Why::Program => "a compiled program was called",
             Why::Reformed => "a storage was seen as another element type",
             Why::Mode => "another eager mode took over",
@@ -50,8 +54,8 @@ impl Why {
     }
 }
 
-/// How good it is to cut before a call; the least is best.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What ranks a place to cut.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Mark {
     /// Of the bytes that would have to be made, the binary logarithm.
     bytes: u32,
@@ -74,7 +78,10 @@ pub(crate) fn place(open: &Open) -> Option<usize> {
         return None;
     }
     let marks = open.marks();
+    let mut counts: FxHashMap<Mark, usize> = FxHashMap::default();
+    marks.iter().for_each(|mark| *counts.entry(*mark).or_default() += 1);
+    let rank = |mark: &Mark| (mark.bytes, counts[mark], mark.context);
     // Of equal ones the last: the larger region.
-    let best = marks.iter().enumerate().rev().min_by_key(|(_, mark)| **mark)?;
+    let best = marks.iter().enumerate().rev().min_by_key(|(_, mark)| rank(mark))?;
     Some(open.len() - marks.len() + best.0)
 }

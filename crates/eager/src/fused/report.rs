@@ -43,8 +43,8 @@ pub struct RegionReport {
     pub seconds: f64,
     /// The lines with the most calls, as `(file:line, calls)`.
     pub lines: Vec<(String, usize)>,
-    /// What it has in place of a region seen before: `(number, op, file:line)`. The last two are empty if the calls are the
-    /// same, and others of their results are held.
+    /// What it has in place of a region seen before: `(number, op, file:line)`. The op is `end` if it only ends before that
+    /// one, and empty if the calls are the same, and others of their results are held.
     pub instead_of: Option<(u64, &'static str, String)>,
 }
 
@@ -99,9 +99,11 @@ impl State {
             Some(Some(Err(why))) => (format!("not compiled: {why}"), 0.0),
         };
         let instead_of = region.instead_of.map(|nearest| {
-            let origin = nearest.differs_at.and_then(|call| region.origins.get(call));
-            let told = origin.map(|origin| (op_name(origin.op), self.line(origin.location)));
-            let (op, line) = told.unwrap_or_default();
+            let (op, line) = match nearest.differs_at.map(|call| region.origins.get(call)) {
+                None => ("", String::new()),
+                Some(None) => ("end", String::new()),
+                Some(Some(origin)) => (op_name(origin.op), self.line(origin.location)),
+            };
             (nearest.number, op, line)
         });
         RegionReport {

@@ -1,0 +1,210 @@
+"""Fused eager beside strict, the CPU's eager and torch.compile, interleaved in one run: training steps and small loops.
+
+    python benches/fused.py --set small --rounds 30
+
+Every variant is warmed until its programs are compiled; then each round times one step of each, with the wait for the
+device. Reported are medians in milliseconds and the ratios of medians, with a 95% bootstrap interval over rounds, and how
+long the first step took. What is in each set is fixed below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchtpu
+from torch import Tensor, nn
+from torchtpu import _native
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+from zoo import ZOO, Size
+
+RESAMPLES = 2000
+# Steps before anything is timed, at least and at most: a region's program is used from its fourth occurrence on, and an
+# optimizer's first steps are not like its later ones.
+WARM_UP = (8, 40)
+VARIANTS = ("strict", "fused", "cpu", "compiled")
+# Twelve models each. The large ones' compiled step takes over 50 ms on two cores.
+SMALL: dict[str, Size] = {name: "small" for name in ZOO}
+LARGE: dict[str, Size] = {name: "full" for name in ZOO if name not in ("mlp", "cnn", "gpt_block")}
+
+
+def training(name: str, size: Size) -> Callable[[str], Callable[[], Any]]:
+    def make(variant: str) -> Callable[[], Any]:
+        entry, device = ZOO[name], "cpu" if variant == "cpu" else "tpu"
+        model, batch = entry.build(size).to(device), entry.batch(size).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        loss_of, update = entry.loss, optimizer.step
+        if variant == "compiled":
+            loss_of, update = (torch.compile(f, backend="torchtpu") for f in (loss_of, update))
+
+        def step() -> Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, batch)
+            loss.backward()
+            update()
+            return loss.detach()
+
+        return step
+
+    return make
+
+
+def chain(elements: int) -> Callable[[str], Callable[[], Any]]:
+    def make(variant: str) -> Callable[[], Any]:
+        start = torch.ones(elements, device="cpu" if variant == "cpu" else "tpu")
+
+        def body(x: Tensor) -> Tensor:
+            for _ in range(100):
+                x = torch.sin(x) + 0.5
+            return x
+
+        run = torch.compile(body, backend="torchtpu") if variant == "compiled" else body
+        return lambda: run(start)
+
+    return make
+
+
+def optimizer(foreach: bool) -> Callable[[str], Callable[[], Any]]:
+    def make(variant: str) -> Callable[[], Any]:
+        device = "cpu" if variant == "cpu" else "tpu"
+        parameters = [nn.Parameter(torch.ones(32, 4, device=device)) for _ in range(100)]
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
+        step = torch.optim.AdamW(parameters, lr=1e-3, foreach=foreach).step
+        return torch.compile(step, backend="torchtpu") if variant == "compiled" else step
+
+    return make
+
+
+def mlp(variant: str) -> Callable[[], Any]:
+    torch.manual_seed(0)
+    device = "cpu" if variant == "cpu" else "tpu"
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).to(device)
+    x, update = torch.randn(32, 64, device=device), torch.optim.SGD(model.parameters(), lr=1e-3)
+    loss_of: Callable[[Tensor], Tensor] = lambda x: model(x).square().mean()
+    if variant == "compiled":
+        loss_of = torch.compile(loss_of, backend="torchtpu")
+
+    def step() -> None:
+        update.zero_grad()
+        loss_of(x).backward()
+        update.step()
+
+    return step
+
+
+SETS: dict[str, dict[str, Callable[[str], Callable[[], Any]]]] = {
+    "small": {name: training(name, size) for name, size in SMALL.items()},
+    "large": {name: training(name, size) for name, size in LARGE.items()},
+    "loops": {
+        "chain of 200 over 4 Mi": chain(4 << 20),
+        "chain of 200 over 256": chain(256),
+        "AdamW, 100 parameters": optimizer(foreach=False),
+        "AdamW, 100 parameters, foreach": optimizer(foreach=True),
+        "MLP training step": mlp,
+    },
+}
+
+
+@dataclass
+class Variant:
+    """One way to run a step, and what was measured of it, in seconds."""
+
+    name: str
+    step: Callable[[], Any]
+    first: float = 0.0
+    times: list[float] = field(default_factory=list)
+
+    def time(self) -> float:
+        mode = self.name if self.name == "fused" else "strict"
+        with torchtpu.eager_mode(mode), contextlib.nullcontext() if self.name != "compiled" else _recurrent():
+            start = time.perf_counter()
+            self.step()
+            if self.name != "cpu":
+                torch.tpu.synchronize()  # type: ignore[attr-defined]
+            return time.perf_counter() - start
+
+    def warm_up(self) -> None:
+        self.first = self.time()
+        least, most = WARM_UP
+        for i in range(most):
+            self.time()
+            if self.name == "fused":
+                _wait_for_programs()
+            if i >= least:
+                return
+
+
+def _recurrent() -> Any:
+    return torch._dynamo.config.patch(allow_rnn=True)
+
+
+def _wait_for_programs() -> None:
+    while any(region["state"] == "compiling" for region in _native.device_regions()["regions"]):
+        time.sleep(0.05)
+
+
+def ratio(times: list[float], reference: list[float]) -> tuple[float, float, float]:
+    """The ratio of medians and its 95% bootstrap interval over rounds."""
+    pick = random.Random(0)
+    ratios = []
+    for _ in range(RESAMPLES):
+        rounds = [pick.randrange(len(times)) for _ in times]
+        ratios.append(statistics.median(times[i] for i in rounds) / statistics.median(reference[i] for i in rounds))
+    ratios.sort()
+    middle = statistics.median(times) / statistics.median(reference)
+    return middle, ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES)]
+
+
+def measure(name: str, make: Callable[[str], Callable[[], Any]], variants: list[str], rounds: int) -> float:
+    """Prints a line; gives how many times faster fused is than strict."""
+    torch._dynamo.reset()
+    running = {variant: Variant(variant, make(variant)) for variant in variants}
+    for variant in running.values():
+        variant.warm_up()
+    for _ in range(rounds):
+        for variant in running.values():
+            variant.times.append(variant.time())
+    ours = running["fused"].times
+    cells = [f"{name:32}", f"{statistics.median(ours) * 1e3:9.2f}"]
+    gain = 1.0
+    for variant in variants:
+        if variant == "fused":
+            continue
+        middle, low, high = ratio(running[variant].times, ours)
+        gain = middle if variant == "strict" else gain
+        cells.append(f"{middle:8.2f} {f'{low:.2f}..{high:.2f}':>13}")
+    cells.append(f"{running['fused'].first / running['strict'].first:8.2f}")
+    print("".join(cells), flush=True)
+    return gain
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--set", default="small,loops", help=f"of {', '.join(SETS)}")
+    parser.add_argument("--only", default="", help="part of the name of what to run")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    options = parser.parse_args()
+    variants = options.variants.split(",")
+    for chosen in options.set.split(","):
+        headings = "".join(f"{f'{v}/fused':>22}" for v in variants if v != "fused")
+        print(f"{chosen:32}{'fused ms':>9}{headings}{'first':>8}")
+        cases = {name: make for name, make in SETS[chosen].items() if options.only in name}
+        gains = [measure(name, make, variants, options.rounds) for name, make in cases.items()]
+        print(f"{'geometric mean of strict/fused':32}{math.exp(statistics.fmean(map(math.log, gains))):.2f}")
+
+
+if __name__ == "__main__":
+    main()

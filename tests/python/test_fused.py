@@ -1,0 +1,317 @@
+"""Fused mode: eager ops recorded, and run together as one program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchtpu
+from fused_at_once import fused_at_once
+from torch import Tensor, nn
+
+HERE = __file__
+
+
+@pytest.fixture(autouse=True)
+def _settled() -> None:
+    torch.tpu.synchronize()  # type: ignore[attr-defined]
+
+
+def regions() -> dict[str, int]:
+    counts: dict[str, int] = torchtpu.stats()["eager"]["regions"]
+    return counts
+
+
+def gained(before: dict[str, int]) -> dict[str, int]:
+    return {name: count - before[name] for name, count in regions().items()}
+
+
+# --- programs that must give what the CPU gives -----------------------------------------------------------------------
+
+
+def in_place_through_views(device: str) -> list[Tensor]:
+    base = torch.arange(24.0, device=device).reshape(4, 6)
+    before, row, column = base.clone(), base[1], base[:, 2]
+    row.add_(10)
+    column.mul_(row[3])
+    base.t()[0].copy_(column)
+    flat = base.reshape(-1)
+    flat[3:7] = 0.5
+    return [base, before, row, column, base.sum(0)]
+
+
+def numbers_that_change(device: str) -> list[Tensor]:
+    x, results = torch.linspace(-2, 2, 7, device=device), []
+    for i in range(6):
+        x = (x * (1 + i / 7)).clamp(-3 + i / 10, 3).add(x, alpha=0.1 * i)
+        results.append(x)
+    return results
+
+
+def element_types(device: str) -> list[Tensor]:
+    x = torch.linspace(-3, 3, 50, device=device)
+    half = (x.to(torch.bfloat16) * 3).sin()
+    whole = (x * 10).to(torch.int32) // 3
+    flags = (whole % 2 == 0) & (x > 0)
+    turned = torch.complex(x, half.float()) * 2j
+    return [half, whole, flags, turned, torch.where(flags, x, half.float()), whole.to(torch.int8).sum()]
+
+
+def not_finite(device: str) -> list[Tensor]:
+    x = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0], device=device)
+    y = x / x
+    return [y, x * 0, torch.maximum(x, y), x.exp().log(), (x - x).isnan().sum(), x.nan_to_num(3.0)]
+
+
+def of_no_size(device: str) -> list[Tensor]:
+    none, scalar = torch.ones(0, 3, device=device), torch.tensor(2.5, device=device)
+    return [none + 1, none.sum(0) * scalar, scalar.exp() - scalar, torch.cat([none, none * 2])]
+
+
+def gradients(device: str) -> list[Tensor]:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.Flatten(), nn.Linear(64, 5)).to(device)
+    x = torch.linspace(-1, 1, 2 * 3 * 36).reshape(2, 3, 6, 6).to(device).requires_grad_()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), torch.tensor([1, 4], device=device))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+    assert x.grad is not None
+    return [loss.detach(), x.grad, *(p.detach() for p in model.parameters()), *model.buffers()]
+
+
+def overwritten_while_others_hold_it(device: str) -> list[Tensor]:
+    x = torch.arange(5.0, device=device)
+    kept, shared = [], x.detach()
+    for i in range(4):
+        kept.append(x.clone())
+        x += i
+        x.data = x * 2
+    return [*kept, x, shared]
+
+
+def sizes_that_are_data(device: str) -> list[Tensor]:
+    x = torch.linspace(-1, 1, 9, device=device)
+    positive = (x * 2)[x > 0]
+    return [positive + 1, torch.nonzero(x > 0.3) * 2, torch.unique((x * 3).round())]
+
+
+PROGRAMS: list[Callable[[str], list[Tensor]]] = [
+    in_place_through_views,
+    numbers_that_change,
+    element_types,
+    not_finite,
+    of_no_size,
+    gradients,
+    overwritten_while_others_hold_it,
+    sizes_that_are_data,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_programs_give_what_the_cpu_gives(program: Callable[[str], list[Tensor]]) -> None:
+    before = regions()
+    with fused_at_once():
+        ours = [t.cpu() for t in program("tpu")]
+    assert gained(before)["runs"] > 0, "nothing ran as one program"
+    torch.testing.assert_close(ours, program("cpu"), equal_nan=True)
+
+
+def test_random_numbers_are_those_of_strict_mode() -> None:
+    def draws() -> list[Tensor]:
+        torch.manual_seed(11)
+        x = torch.rand(8, device="tpu")
+        y = nn.functional.dropout(x + 1, 0.5)
+        return [x.cpu(), (y * torch.randn(8, device="tpu")).cpu(), torch.randperm(10, device="tpu").cpu()]
+
+    with fused_at_once():
+        ours = draws()
+    torch.testing.assert_close(ours, draws())
+
+
+# --- regions ----------------------------------------------------------------------------------------------------------
+
+
+def step_of(model: nn.Module, x: Tensor, lr: float) -> Callable[[], float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+@pytest.fixture
+def deterministic() -> Any:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_a_training_step_becomes_one_program(deterministic: None) -> None:
+    torch.manual_seed(0)
+    step = step_of(nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 1)).to("tpu"), torch.ones(3, 6, device="tpu"), 0.01)
+    with torchtpu.eager_mode("fused"):
+        losses = [step() for _ in range(8)]
+        before, compiles = regions(), torchtpu.stats()["compiles"]
+        losses += [step() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    assert gained(before)["runs"] == gained(before)["cuts"] == 5, "each step is one run of one program"
+    assert torchtpu.stats()["compiles"] == compiles
+
+
+def test_a_number_that_changes_finds_its_region(deterministic: None) -> None:
+    x = torch.ones(4, device="tpu")
+    with torchtpu.eager_mode("fused"):
+        for i in range(2, 10):
+            if i == 7:
+                before, compiles = regions(), torchtpu.stats()["compiles"]
+            assert ((x + 0.25 * i) * (i + 0.5) - i / 3)[0].item() == pytest.approx((1 + 0.25 * i) * (i + 0.5) - i / 3)
+    assert gained(before) == {"recorded": 12, "met": 0, "compiled": 0, "runs": 3, "cuts": 3}
+    assert torchtpu.stats()["compiles"] == compiles
+
+
+def test_streams_that_never_repeat_compile_no_regions() -> None:
+    before = regions()
+    with torchtpu.eager_mode("fused"):
+        for length in range(2, 12):
+            x = torch.ones(length, device="tpu")
+            assert ((x + 1) * x).sum().item() == 2 * length
+    assert gained(before)["compiled"] == gained(before)["runs"] == 0
+
+
+def test_printing_in_the_middle_works() -> None:
+    with torchtpu.eager_mode("fused"):
+        x = torch.ones(3, device="tpu") * 2
+        assert "2., 2., 2." in str(x)
+        assert (x + 1).tolist() == [3, 3, 3]
+
+
+def test_modes_may_change_while_a_region_is_open() -> None:
+    with torchtpu.eager_mode("fused"):
+        x = torch.ones(3, device="tpu") + 1
+        with torchtpu.eager_mode("debug"):
+            y = x * 3
+            assert y.tolist() == [6, 6, 6]
+        z = y + x
+    with torchtpu.eager_mode("strict"):
+        assert (z - x).tolist() == [6, 6, 6]
+
+
+def test_inference_mode_and_generators_work() -> None:
+    with torchtpu.eager_mode("fused"), torch.inference_mode():
+        for _ in range(5):
+            x = torch.ones(4, device="tpu")
+            x.mul_(3)
+            assert (x + x)[1:].sum().item() == 18
+
+
+def test_compiled_functions_take_what_was_recorded() -> None:
+    double = torch.compile(lambda x: x * 2, backend="torchtpu")
+    with torchtpu.eager_mode("fused"):
+        x = torch.arange(4.0, device="tpu") + 1
+        assert (double(x) - x).tolist() == [1, 2, 3, 4]
+
+
+def test_a_mistake_is_told_at_its_line() -> None:
+    with torchtpu.eager_mode("fused"):
+        x = torch.ones(3, device="tpu") + 1
+        with pytest.raises(RuntimeError, match="must match the size"):
+            x + torch.ones(4, device="tpu")
+        assert (x * 2).tolist() == [4, 4, 4]
+
+
+def test_memory_of_what_nobody_holds_is_never_taken(deterministic: None) -> None:
+    with torchtpu.eager_mode("fused"):
+        x = torch.ones(1 << 16, device="tpu")
+        for i in range(6):
+            if i == 5:
+                torch.tpu.synchronize()  # type: ignore[attr-defined]
+                torch.tpu.reset_peak_memory_stats()  # type: ignore[attr-defined]
+                base = torch.tpu.memory_allocated()  # type: ignore[attr-defined]
+            y = x
+            for _ in range(20):
+                y = torch.sin(y) * 2
+            y[0].item()
+    assert torch.tpu.max_memory_allocated() - base <= 2 * x.nbytes  # type: ignore[attr-defined]
+
+
+def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) -> None:
+    with torchtpu.eager_mode("fused"):
+        for i in range(6):
+            x = torch.ones(13, device="tpu")
+            y = torch.tanh(x) + 1
+            if i == 5:
+                y = y - 2  # another op than the times before
+            y.sum().item()  # the read
+    report = torchtpu.explain_eager()
+    text = str(report)
+    ours = [r for r in report.regions if any(line.startswith(f"{HERE}:") for line, _ in r.lines)]
+    assert any(r.runs and r.state == "compiled" for r in ours)
+    assert any("a value was read" in cut.why and HERE in cut.line for cut in report.cuts)
+    assert any("aten::sub" in r.instead_of and HERE in r.instead_of for r in ours)
+    assert "ops were recorded" in text
+    assert "a value was read" in text
+
+
+# --- the same everywhere ----------------------------------------------------------------------------------------------
+
+SCRIPT = textwrap.dedent("""
+    import json, os, random, sys, threading, time
+    import torch, torchtpu
+    noise = random.Random(int(sys.argv[1]))
+    def burn():
+        while True:
+            time.sleep(noise.random() / 100)
+            sum(range(noise.randrange(20000)))
+    if noise.random() < 0.7:
+        threading.Thread(target=burn, daemon=True).start()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 1)).to("tpu")
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.linspace(-1, 1, 24).reshape(4, 6).to("tpu")
+    losses = []
+    with torchtpu.eager_mode("fused"):
+        for step in range(30):
+            optimizer.zero_grad()
+            for _ in range(30):
+                loss = model(x).square().mean()
+                loss.backward()
+                if noise.random() < 0.1:
+                    time.sleep(noise.random() / 200)
+            optimizer.step()
+            if step % 7 == 0:
+                losses.append(loss.item())
+    report = torchtpu.explain_eager()
+    print(json.dumps([report.sequence, report.recorded, losses]))
+""")
+
+
+def test_processes_under_different_load_cut_alike() -> None:
+    def run(seed: int) -> Any:
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "WORLD_SIZE": "2" if seed % 2 else "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(seed)], env=environment, capture_output=True, text=True, check=True
+        )
+        return json.loads(done.stdout)
+
+    sequence, recorded, losses = run(0)
+    assert recorded > 3000
+    for seed in (1, 2, 3):
+        other = run(seed)
+        assert other[:2] == [sequence, recorded]
+        torch.testing.assert_close(other[2], losses)
