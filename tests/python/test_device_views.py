@@ -1,4 +1,5 @@
-"""Random programs of views, writes through them and reads, on the device and on the CPU: bit for bit the same.
+"""Random programs of views, writes through them and reads, on the device and on the CPU: bit for bit the same, in strict
+and in fused mode.
 
 `make test` runs some; `TORCHTPU_VIEW_PROGRAMS=10000` (`make test-all`) as many as one likes.
 """
@@ -10,6 +11,7 @@ import random
 
 import pytest
 import torch
+from fused_at_once import fused_at_once
 from torch import Tensor
 
 PROGRAMS = int(os.environ.get("TORCHTPU_VIEW_PROGRAMS", "150"))
@@ -143,3 +145,11 @@ def disagreement(seed: int) -> str | None:
 def test_programs_agree(start: int) -> None:
     for seed in range(start, min(start + 50, PROGRAMS)):
         assert (message := disagreement(seed)) is None, message
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, 150))
+def test_programs_agree_in_fused_mode(start: int) -> None:
+    """Each runs as the few programs that its reads cut it into."""
+    with fused_at_once():
+        for seed in range(start, min(start + 50, PROGRAMS)):
+            assert (message := disagreement(seed)) is None, message

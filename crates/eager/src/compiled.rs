@@ -99,6 +99,7 @@ impl Core {
     /// # Errors
     /// When the arguments do not fit, or the program cannot be compiled for them.
     pub fn call(&self, runner: &Runner, device: usize, operands: Vec<Operand>, location: u64) -> Result<Vec<Produced>> {
+        self.flush(Why::Program, location);
         let mut loans: Vec<Option<Loan>> = vec![];
         let mut placed = vec![];
         for operand in operands {
@@ -106,7 +107,7 @@ impl Core {
             placed.push(argument);
             loans.push(loan);
         }
-        self.drain_for(Why::Program, location);
+        self.drain();
         loans.iter().flatten().try_for_each(|loan| loan.held.buffer().map(drop))?;
         // From the first promise until all are kept no other call is started: it could be one that reads them.
         let mut turn = None;

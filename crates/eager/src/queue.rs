@@ -96,6 +96,15 @@ impl Queue {
         self.signal.came.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Wakes the thread, if there is one: more is in line than its caller should start.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get()
+            && self.signal.asleep.swap(false, Ordering::SeqCst)
+        {
+            thread.unpark();
+        }
+    }
+
     /// Whether nothing is in line or being started.
     pub(crate) fn is_empty(&self) -> bool {
         self.signal.waiting() == 0

@@ -39,6 +39,7 @@ impl Core {
         opens[device].record(call, serials);
         if let Some(count) = cut::place(&state.opens[device]) {
             self.send_on(state, device, count, Why::Full, location);
+            self.queue.wake(); // its caller goes on recording
         }
     }
 

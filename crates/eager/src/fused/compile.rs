@@ -63,7 +63,7 @@ impl Compiler {
     pub(crate) fn order(&self, order: Order) {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Ordering::SeqCst) {
-            return;
+            return fail(&order.job, "the process ends");
         }
         let (sender, _) = match &mut *worker {
             Some(worker) => worker,
