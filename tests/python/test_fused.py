@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -266,6 +267,18 @@ def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) 
     assert any("aten::sub" in r.instead_of and HERE in r.instead_of for r in ours)
     assert "ops were recorded" in text
     assert "a value was read" in text
+
+
+def test_regions_are_dumped_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHTPU_DUMP", str(tmp_path))
+    with fused_at_once():
+        x = torch.ones(17, device="tpu")
+        (torch.cosh(x) * 3 - x)[0].item()
+    names = {path.name.rsplit("-", 1)[0]: path for path in tmp_path.iterdir()}
+    folder = next(path for name, path in names.items() if name.startswith("test_regions_are_dumped_by_name"))
+    stages = {path.name: path.read_text() for path in folder.iterdir()}
+    assert stages.keys() == {"core.txt", "fused.txt", "stablehlo.mlir", "hlo.txt"}
+    assert "stablehlo.multiply" in stages["stablehlo.mlir"]
 
 
 # --- the same everywhere ----------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 //! A graph compiled by itself, for whoever holds buffers: the eager device.
 
+use crate::dump::Dump;
 use crate::error::Result;
 use crate::host;
-use crate::optimize::{Numerics, platform, region_names};
-use crate::program::path_prefixes;
-use crate::session::{Effort, Session};
+use crate::optimize::{platform, region_names};
+use crate::program::{Options, path_prefixes};
+use crate::session::{Effort, Session, hlo_text};
 use ir::{Graph, OutputKind};
 use lower::LowerOptions;
 use runtime::{Executable, Signature};
@@ -29,26 +30,33 @@ impl Session {
     /// When the plugin refuses the program.
     pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
         let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
-        self.compiled(graph, effort, &LowerOptions::default())
+        self.compiled(graph, effort, &LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() })
     }
 
-    /// As [`Session::kernel`], for many calls as one program: it is optimized first, and its regions are named.
+    /// As [`Session::kernel`], for many calls as one program: it is optimized first, its regions are named, and its stages
+    /// are dumped if `options` say so.
     ///
     /// # Errors
-    /// When the plugin refuses the program.
-    pub fn bundle(&self, graph: &Graph, numerics: Numerics) -> Result<Kernel> {
+    /// When the plugin refuses the program, or the dump cannot be written.
+    pub fn bundle(&self, graph: &Graph, options: &Options) -> Result<Kernel> {
         let platform = platform(Some(self));
-        let options = fuse::Options { most: numerics.class(), platform, limit: None };
-        let (graph, _) = fuse::optimize(graph, options)?;
-        let regions = region_names(&graph, platform);
-        self.compiled(&graph, Effort::Full, &LowerOptions { regions, ..LowerOptions::default() })
+        let rules = fuse::Options { most: options.numerics.class(), platform, limit: options.limit };
+        let optimized = if options.optimize { fuse::optimize(graph, rules)?.0 } else { graph.clone() };
+        let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
+        let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };
+        let kernel = self.compiled(&optimized, Effort::Full, &named)?;
+        if let Some(root) = &options.dump {
+            let dump = Dump::new(root, &graph.name, &kernel.fingerprint.to_le_bytes())?;
+            dump.write("core.txt", ir::text::print(graph))?;
+            dump.write("fused.txt", ir::text::print(&optimized))?;
+            dump.write("stablehlo.mlir", lower::lower(&optimized, &named)?.text()?)?;
+            dump.write("hlo.txt", hlo_text(&kernel.executable)?)?;
+        }
+        Ok(kernel)
     }
 
     fn compiled(&self, graph: &Graph, effort: Effort, named: &LowerOptions) -> Result<Kernel> {
-        let lowered = |options: LowerOptions| -> Result<Vec<u8>> {
-            let options = LowerOptions { path_prefixes: path_prefixes(), ..options };
-            Ok(lower::lower(graph, &options)?.into_bytecode())
-        };
+        let lowered = |options: &LowerOptions| -> Result<Vec<u8>> { Ok(lower::lower(graph, options)?.into_bytecode()) };
         let inputs = graph.inputs.iter().map(|input| {
             let ty = graph.tensor_type(input.value).ok_or_else(|| ir::Error::internal("an input is a tuple"))?;
             Ok(Arc::new(host::runtime_type(ty)))
@@ -57,8 +65,8 @@ impl Session {
         let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| mutated(&o.kind)).collect();
         donated.sort_unstable();
         let signature = Signature { inputs, donated };
-        let canonical = lowered(LowerOptions { locations: false, ..LowerOptions::default() })?;
-        let located = || lowered(LowerOptions { locations: true, ..named.clone() });
+        let canonical = lowered(&LowerOptions { locations: false, ..LowerOptions::default() })?;
+        let located = || lowered(named);
         let fingerprint = fingerprint(&canonical);
         let executable = self.portable_executable(&canonical, located, signature, effort)?;
         Ok(Kernel { executable, fingerprint })

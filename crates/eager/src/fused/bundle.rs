@@ -181,10 +181,15 @@ impl State {
         let part = |call: &Task| (call.kernel().clone(), self.place(call.origin.location));
         Order {
             job: Arc::default(),
-            name: self.region_name(piece.calls.iter().map(|call| call.origin)),
+            name: identifier(&self.region_name(piece.calls.iter().map(|call| call.origin))),
             stream: piece.stream.clone(),
             live: piece.live.clone(),
             calls: piece.calls.iter().map(part).collect(),
         }
     }
+}
+
+/// A name that files and programs may have.
+fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

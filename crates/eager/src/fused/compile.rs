@@ -2,7 +2,7 @@
 
 use crate::fused::compose::{Composed, Part, compose};
 use crate::plan::Kernel;
-use driver::{Numerics, Session};
+use driver::{Numerics, Options, Session};
 use ir::Loc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +132,8 @@ fn make(session: &Session, order: &Order) -> Result<Fused, String> {
     let parts: Vec<_> = order.calls.iter().map(|(kernel, loc)| Part { graph: &kernel.graph, loc }).collect();
     let composed = compose(&order.name, &parts, &order.stream, &order.live).map_err(|e| e.to_string())?;
     let Composed { graph, inputs } = composed;
-    let kernel = session.bundle(&graph, Numerics::Exact).map_err(|e| e.to_string())?;
+    // Roundings are those of the ops one by one: a result must not hang on what was recorded around it.
+    let options = Options { numerics: Numerics::Exact, ..Options::from_env() };
+    let kernel = session.bundle(&graph, &options).map_err(|e| e.to_string())?;
     Ok(Fused { kernel, inputs, took: start.elapsed() })
 }
