@@ -55,6 +55,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	rm target/programs.jsonl
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
+	PYTHONPATH=tests/python $(PYTHON) -m pytest -q -p fused_at_once tests/python/test_device*.py
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_compiles.py -k lengths
 	scripts/sanitize.sh
 
@@ -80,8 +81,10 @@ bench: setup-develop ## Step times beside eager and inductor; compile and call o
 	$(PYTHON) benches/first_call.py
 	$(PYTHON) benches/models.py
 
-bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU.
+bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU; fused mode beside strict and torch.compile.
 	$(PYTHON) benches/eager.py
+	$(PYTHON) benches/fused.py --set small,loops
+	$(PYTHON) benches/fused.py --set large
 
 bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
 	$(PYTHON) benches/fuse.py patterns

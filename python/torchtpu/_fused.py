@@ -54,7 +54,7 @@ class EagerReport:
         recorded: how many ops were recorded.
         regions: those that are remembered, those with the most ops times occurrences first.
         cuts: by cause and line, the most frequent first.
-        sequence: a hash of the regions in the order they came. It is the same for every process that runs the same script.
+        sequence: a hash of the regions in the order they came, the same for every process that runs the same script.
     """
 
     recorded: int
@@ -69,7 +69,9 @@ class EagerReport:
         if self.regions:
             lines += ["", f"{'ops':>6} {'came':>7} {'as one':>7}  region"]
         for region in self.regions[:_MOST_SHOWN]:
-            lines.append(f"{region.ops:6} {region.occurrences:7} {region.runs:7}  {region.number}: {region.name}, {region.state}")
+            lines.append(
+                f"{region.ops:6} {region.occurrences:7} {region.runs:7}  {region.number}: {region.name}, {region.state}"
+            )
             lines += [f"{'':24}{ops} ops at {line or 'no line of yours'}" for line, ops in region.lines[:3]]
             if region.instead_of:
                 lines.append(f"{'':24}{region.instead_of}")
@@ -77,14 +79,18 @@ class EagerReport:
             lines.append(f"{'':24}and {len(self.regions) - _MOST_SHOWN} more regions")
         if self.cuts:
             lines += ["", f"{'cuts':>6}  cause"]
-        lines += [f"{cut.count:6}  {cut.why}{f', at {cut.line}' if cut.line else ''}" for cut in self.cuts[:_MOST_SHOWN]]
+        lines += [
+            f"{cut.count:6}  {cut.why}{f', at {cut.line}' if cut.line else ''}" for cut in self.cuts[:_MOST_SHOWN]
+        ]
         return "\n".join(lines)
 
 
 def explain_eager() -> EagerReport:
-    """What fused mode (:func:`torchtpu.eager_mode`) did with eager ops so far: the regions it found and how they ran, where
-    it had to cut and which lines asked for that, and what kept known regions from being found again. Print it, or look into
-    it."""
+    """What fused mode (:func:`torchtpu.eager_mode`) did with eager ops so far.
+
+    The regions it found and how they ran, where it had to cut and which lines asked for that, and what kept known regions
+    from being found again. Print it, or look into it.
+    """
     told = _native.device_regions()
     return EagerReport(
         recorded=told["recorded"],

@@ -103,9 +103,9 @@ class eager_mode(contextlib.ContextDecorator):
 
     ``"debug"`` waits for each op, so an error is raised on the very line, with what went into the op; indices out of
     range, which a device does not notice, are refused as on the CPU. ``"strict"`` returns at once and keeps order;
-    errors come at the next synchronisation and name the op and the line. ``"fused"`` records ops and runs those between two
-    reads together, as one program once it has come several times (docs/fused-eager.md). A thread that was told nothing follows
-    ``TORCHTPU_EAGER_MODE``, else it is strict. Backward passes follow the thread that asked for them.
+    errors come at the next synchronisation and name the op and the line. ``"fused"`` records ops and runs those between
+    two reads together, as one program once they came several times (docs/fused-eager.md). A thread that was told
+    nothing follows ``TORCHTPU_EAGER_MODE``, else it is strict. Backward passes follow the thread that asked for them.
 
     Args:
         mode: ``"debug"``, ``"strict"`` or ``"fused"``.

@@ -1,5 +1,6 @@
-"""Random programs of views, writes through them and reads, on the device and on the CPU: bit for bit the same, in strict
-and in fused mode.
+"""Random programs of views, writes through them and reads, on the device and on the CPU: bit for bit the same.
+
+In strict and in fused mode.
 
 `make test` runs some; `TORCHTPU_VIEW_PROGRAMS=10000` (`make test-all`) as many as one likes.
 """

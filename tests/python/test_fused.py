@@ -165,7 +165,9 @@ def deterministic() -> Any:
 
 def test_a_training_step_becomes_one_program(deterministic: None) -> None:
     torch.manual_seed(0)
-    step = step_of(nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 1)).to("tpu"), torch.ones(3, 6, device="tpu"), 0.01)
+    step = step_of(
+        nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 1)).to("tpu"), torch.ones(3, 6, device="tpu"), 0.01
+    )
     with torchtpu.eager_mode("fused"):
         losses = [step() for _ in range(8)]
         before, compiles = regions(), torchtpu.stats()["compiles"]
