@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import math
 import random
 import statistics
@@ -106,6 +107,60 @@ def mlp(variant: str) -> Callable[[], Any]:
     return step
 
 
+def adversary(work: Callable[[str, int], Any]) -> Callable[[str], Callable[[], Any]]:
+    """`work(device, step)` for step after step."""
+
+    def make(variant: str) -> Callable[[], Any]:
+        steps, device = itertools.count(), "cpu" if variant == "cpu" else "tpu"
+        return lambda: work(device, next(steps))
+
+    return make
+
+
+def layer(x: Tensor) -> Tensor:
+    """Something to compute."""
+    return torch.softmax(torch.tanh(x * 0.5) + x.square(), -1) * x
+
+
+def branch_on_item(device: str, step: int) -> None:
+    x = torch.full((64, 64), 0.5 + step % 3, device=device)
+    for _ in range(10):
+        x = layer(x) + 1
+        x = x * 2 if x.sum().item() > 64 * 64 else x / 2
+
+
+def print_every_op(device: str, step: int) -> None:
+    x = torch.full((8,), 0.25, device=device)
+    for _ in range(10):
+        x = x * 1.5
+        str(x)
+
+
+def random_lengths(device: str, step: int) -> None:
+    length = random.Random(step).randrange(16, 48)
+    for _ in range(10):
+        layer(layer(torch.ones(length, 32, device=device)))
+
+
+def shapes_never_repeat(device: str, step: int) -> None:
+    layer(layer(torch.ones(100 + step, 4, device=device)))
+
+
+def last_short_batch(device: str, step: int) -> None:
+    for _ in range(10):
+        layer(layer(torch.ones(5 if step % 8 == 7 else 32, 32, device=device)))
+
+
+def growing_cache(device: str, step: int) -> None:
+    """Text generation: a key and a value a token, attention over all so far."""
+    keys = torch.empty(4, 0, 16, device=device)
+    query = torch.full((4, 1, 16), 0.1, device=device)
+    for _ in range(24):
+        keys = torch.cat([keys, query], 1)
+        query = torch.softmax(query @ keys.mT, -1) @ keys + 0.01
+        query.argmax().item()
+
+
 SETS: dict[str, dict[str, Callable[[str], Callable[[], Any]]]] = {
     "small": {name: training(name, size) for name, size in SMALL.items()},
     "large": {name: training(name, size) for name, size in LARGE.items()},
@@ -115,6 +170,17 @@ SETS: dict[str, dict[str, Callable[[str], Callable[[], Any]]]] = {
         "AdamW, 100 parameters": optimizer(foreach=False),
         "AdamW, 100 parameters, foreach": optimizer(foreach=True),
         "MLP training step": mlp,
+    },
+    "adversaries": {
+        work.__name__: adversary(work)
+        for work in (
+            branch_on_item,
+            print_every_op,
+            random_lengths,
+            shapes_never_repeat,
+            last_short_batch,
+            growing_cache,
+        )
     },
 }
 

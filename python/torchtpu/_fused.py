@@ -88,8 +88,8 @@ class EagerReport:
 def explain_eager() -> EagerReport:
     """What fused mode (:func:`torchtpu.eager_mode`) did with eager ops so far.
 
-    The regions it found and how they ran, where it had to cut and which lines asked for that, and what kept known regions
-    from being found again. Print it, or look into it.
+    The regions it found and how they ran, where it had to cut and which lines asked for that, and what kept known
+    regions from being found again. Print it, or look into it.
     """
     told = _native.device_regions()
     return EagerReport(
