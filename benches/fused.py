@@ -107,12 +107,15 @@ def mlp(variant: str) -> Callable[[], Any]:
     return step
 
 
-def adversary(work: Callable[[str, int], Any]) -> Callable[[str], Callable[[], Any]]:
-    """`work(device, step)` for step after step."""
+def adversary(work: Callable[[str, int, int], Any]) -> Callable[[str], Callable[[], Any]]:
+    """`work(device, step, width)` for step after step.
+
+    Each variant has its own width, so that none finds what another compiled.
+    """
 
     def make(variant: str) -> Callable[[], Any]:
         steps, device = itertools.count(), "cpu" if variant == "cpu" else "tpu"
-        return lambda: work(device, next(steps))
+        return lambda: work(device, next(steps), 32 + VARIANTS.index(variant))
 
     return make
 
@@ -122,39 +125,39 @@ def layer(x: Tensor) -> Tensor:
     return torch.softmax(torch.tanh(x * 0.5) + x.square(), -1) * x
 
 
-def branch_on_item(device: str, step: int) -> None:
-    x = torch.full((64, 64), 0.5 + step % 3, device=device)
+def branch_on_item(device: str, step: int, width: int) -> None:
+    x = torch.full((64, width), 0.5 + step % 3, device=device)
     for _ in range(10):
         x = layer(x) + 1
-        x = x * 2 if x.sum().item() > 64 * 64 else x / 2
+        x = x * 2 if x.mean().item() > 1 else x / 2
 
 
-def print_every_op(device: str, step: int) -> None:
-    x = torch.full((8,), 0.25, device=device)
+def print_every_op(device: str, step: int, width: int) -> None:
+    x = torch.full((width,), 0.25, device=device)
     for _ in range(10):
         x = x * 1.5
         str(x)
 
 
-def random_lengths(device: str, step: int) -> None:
+def random_lengths(device: str, step: int, width: int) -> None:
     length = random.Random(step).randrange(16, 48)
     for _ in range(10):
-        layer(layer(torch.ones(length, 32, device=device)))
+        layer(layer(torch.ones(length, width, device=device)))
 
 
-def shapes_never_repeat(device: str, step: int) -> None:
-    layer(layer(torch.ones(100 + step, 4, device=device)))
+def shapes_never_repeat(device: str, step: int, width: int) -> None:
+    layer(layer(torch.ones(100 + step, width, device=device)))
 
 
-def last_short_batch(device: str, step: int) -> None:
+def last_short_batch(device: str, step: int, width: int) -> None:
     for _ in range(10):
-        layer(layer(torch.ones(5 if step % 8 == 7 else 32, 32, device=device)))
+        layer(layer(torch.ones(5 if step % 8 == 7 else 32, width, device=device)))
 
 
-def growing_cache(device: str, step: int) -> None:
+def growing_cache(device: str, step: int, width: int) -> None:
     """Text generation: a key and a value a token, attention over all so far."""
-    keys = torch.empty(4, 0, 16, device=device)
-    query = torch.full((4, 1, 16), 0.1, device=device)
+    keys = torch.empty(4, 0, width, device=device)
+    query = torch.full((4, 1, width), 0.1, device=device)
     for _ in range(24):
         keys = torch.cat([keys, query], 1)
         query = torch.softmax(query @ keys.mT, -1) @ keys + 0.01
