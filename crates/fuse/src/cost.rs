@@ -4,8 +4,9 @@
 //! sums them reads and writes memory. Integers, so that every host decides alike.
 
 use crate::change::Platform;
-use ir::op::{Binary, Convolution, DotGeneral, Unary};
-use ir::{DType, Op, TensorType, Type};
+use crate::measure::{self, Effort, bytes, extent, numel};
+use ir::op::{Convolution, DotGeneral};
+use ir::{DType, Op, Type};
 
 /// Rates of a platform.
 struct Rates {
@@ -80,8 +81,8 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         // XLA's CPU backend copies what is sliced out of a product; a TPU reads it in place.
         Op::Slice { .. } if platform == Platform::Cpu => thousands(2 * bytes(ty), r.bytes),
         Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => thousands(results, r.cheap) / 4,
-        Op::Unary(u) => thousands(lanes(results, ty), rate_of_unary(r, *u)),
-        Op::Binary(b) => thousands(lanes(results, ty), rate_of_binary(r, *b, ty)),
+        Op::Unary(u) => thousands(lanes(results, ty), rate(r, Effort::of_unary(*u))),
+        Op::Binary(b) => thousands(lanes(results, ty), rate(r, Effort::of_binary(*b, ty))),
         Op::Compare(_) | Op::Convert { .. } => thousands(lanes(results, args[0]).max(lanes(results, ty)), r.cheap),
         // Three operands to read.
         Op::Select => thousands(lanes(results, ty), r.cheap * 5 / 4),
@@ -106,10 +107,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
 
 /// Multiply-adds of a product with what a matrix unit fills up. It takes either operand for the one that stays.
 fn multiply_adds(r: &Rates, d: &DotGeneral, args: &[&Type], results: u64) -> u64 {
-    let extent = |of: usize, dims: &[usize]| -> u64 {
-        tensor(args[of]).map_or(1, |t| dims.iter().map(|&i| t.shape[i] as u64).product())
-    };
-    let (batch, inner) = (extent(0, &d.lhs_batch).max(1), extent(0, &d.lhs_contract));
+    let (batch, inner) = (extent(args[0], &d.lhs_batch).max(1), extent(args[0], &d.lhs_contract));
     let rows = (numel(args[0]) / (batch * inner).max(1)).max(1);
     let columns = results / (batch * rows);
     let up = |extent: u64, to: u64| extent.div_ceil(to).saturating_mul(to);
@@ -120,8 +118,7 @@ fn multiply_adds(r: &Rates, d: &DotGeneral, args: &[&Type], results: u64) -> u64
 
 /// The products of a convolution, and the transposes around it.
 fn convolution(r: &Rates, c: &Convolution, args: &[&Type], results: u64) -> u64 {
-    let taps = tensor(args[1]).map_or(1, |t| t.numel() as u64 / (t.shape[c.kernel_output_feature].max(1) as u64));
-    let count = results.saturating_mul(taps);
+    let count = measure::convolution(c, args, results);
     if c.feature_group_count > 1 || c.batch_group_count > 1 {
         return thousands(count, r.grouped);
     }
@@ -132,7 +129,7 @@ fn convolution(r: &Rates, c: &Convolution, args: &[&Type], results: u64) -> u64 
 
 /// Results counted by the vector lanes they take: twice for 8 bytes, half for a predicate.
 fn lanes(results: u64, ty: &Type) -> u64 {
-    match tensor(ty).map(|t| t.dtype) {
+    match ty.tensor().map(|t| t.dtype) {
         Some(DType::Bool) => results.div_ceil(2),
         Some(d) if d.size() >= 8 => results.saturating_mul(2),
         _ => results,
@@ -140,7 +137,7 @@ fn lanes(results: u64, ty: &Type) -> u64 {
 }
 
 fn products(r: &Rates, operand: &Type, count: u64) -> u64 {
-    let narrow = tensor(operand).is_some_and(|t| matches!(t.dtype, DType::BF16 | DType::F16));
+    let narrow = operand.tensor().is_some_and(|t| matches!(t.dtype, DType::BF16 | DType::F16));
     thousands(count, if narrow { r.products16 } else { r.products })
 }
 
@@ -148,47 +145,13 @@ fn thousands(count: u64, rate: u64) -> u64 {
     (u128::from(count) * u128::from(rate) / 1000).min(u128::from(u64::MAX >> 16)) as u64
 }
 
-fn tensor(ty: &Type) -> Option<&TensorType> {
-    ty.tensor()
-}
-
-fn numel(ty: &Type) -> u64 {
-    match ty {
-        Type::Tensor(t) => t.numel() as u64,
-        Type::Tuple(ts) => ts.iter().map(|t| t.numel() as u64).sum(),
-    }
-}
-
-fn bytes(ty: &Type) -> u64 {
-    match ty {
-        Type::Tensor(t) => t.size_in_bytes() as u64,
-        Type::Tuple(ts) => ts.iter().map(|t| t.size_in_bytes() as u64).sum(),
-    }
-}
-
 /// Picoseconds for 1,000 results.
-fn rate_of_unary(r: &Rates, u: Unary) -> u64 {
-    use Unary::{
-        Abs, Ceil, CountLeadingZeros, Floor, Imag, IsFinite, Negate, Not, Popcnt, Real, RoundNearestEven, Rsqrt, Sign,
-        Sqrt,
-    };
-    match u {
-        // A bit changed, with no other operand to read.
-        Abs | Negate | Not | Real | Imag => r.cheap * 3 / 4,
-        Ceil | CountLeadingZeros | Floor | IsFinite | Popcnt | RoundNearestEven | Sign => r.cheap,
-        Rsqrt | Sqrt => 4 * r.cheap,
-        _ => r.dear,
-    }
-}
-
-/// The same of two operands. Processors divide floats in a few cycles a vector, integers one by one.
-fn rate_of_binary(r: &Rates, b: Binary, ty: &Type) -> u64 {
-    use Binary::{Atan2, Divide, NextAfter, Polygamma, Power, Remainder, Zeta};
-    let is_int = tensor(ty).is_some_and(|t| t.dtype.is_int());
-    match b {
-        Divide if !is_int => 4 * r.cheap,
-        Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => r.dear,
-        _ => r.cheap,
+fn rate(r: &Rates, effort: Effort) -> u64 {
+    match effort {
+        Effort::Bit => r.cheap * 3 / 4,
+        Effort::Cheap => r.cheap,
+        Effort::Quotient | Effort::Root => 4 * r.cheap,
+        Effort::Dear => r.dear,
     }
 }
 

@@ -11,6 +11,7 @@ mod extract;
 mod family;
 pub mod formulate;
 mod language;
+mod measure;
 pub mod regions;
 mod rule;
 pub mod rules;

@@ -15,6 +15,8 @@ mod choose;
 mod machine;
 mod name;
 mod order;
+mod set;
+mod settled;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -94,7 +96,7 @@ pub fn regions(graph: &Graph, machine: &Machine) -> Vec<Region> {
 
 /// The region of number `number`; what no earlier one has of what it remakes is its own.
 fn region(steps: &Steps<'_>, chooser: &mut Chooser<'_>, number: u32, is_member: &mut [bool]) -> Region {
-    let own = chooser.partition.members[number as usize].clone();
+    let own = chooser.partition.members[number as usize].steps.clone();
     let figures = chooser.candidates.figures(&own).unwrap_or_default();
     let inputs: Vec<(ValueId, u64)> = chooser.candidates.inputs().collect();
     let (mut members, mut remade, mut outputs): (Vec<ValueId>, Vec<ValueId>, Vec<ValueId>) = (vec![], vec![], vec![]);

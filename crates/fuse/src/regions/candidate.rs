@@ -4,17 +4,19 @@
 //! reduction, and what two passes read stays on the chip between them.
 
 use super::machine::Work;
+use super::set::{Key, Set};
 use super::steps::{Kind, Read, Step, Steps};
 use ir::ValueId;
+use rustc_hash::FxHashMap;
 
-/// Steps in a region, at most: what keeps the search linear.
+/// Steps in a region, at most: what keeps the search linear. Positions of steps and numbers of passes fit a `u8`.
 pub(super) const MOST: usize = 96;
 
 /// Bytes of a vector register. What is no larger connects no loops over more.
 const REGISTER: u64 = 4096;
 
 /// The position of no step.
-const NOBODY: u32 = u32::MAX;
+const NOBODY: u8 = u8::MAX;
 
 /// Two tiles of a value that streams through, which the working set counts.
 const TILES: u64 = 2 * 256 * 1024;
@@ -65,6 +67,8 @@ pub(super) struct Candidates<'s> {
     counted: Vec<u32>,
     /// Values that the set touches.
     touched: Vec<ValueId>,
+    /// The time of sets asked for before; none of those that cannot be one region.
+    times: FxHashMap<Key, Option<u64>>,
 }
 
 /// What is known of a node in the question at hand.
@@ -74,13 +78,13 @@ struct Mark {
     /// Whether its step is in the set.
     is_in: bool,
     /// The pass that makes it, or that reads it first.
-    first: u32,
+    first: u8,
     /// The last pass that reads it.
-    last: u32,
+    last: u8,
     /// Bytes read, if it comes from outside.
     read: u64,
     /// The position of a step in the set that makes it or reads all of it.
-    toucher: u32,
+    toucher: u8,
     /// Whether the product needs it, and whether it needs the product.
     before: bool,
     after: bool,
@@ -91,7 +95,21 @@ struct Mark {
 impl<'s> Candidates<'s> {
     pub(super) fn new(steps: &'s Steps<'s>) -> Candidates<'s> {
         let n = steps.graph.nodes().len();
-        Candidates { steps, question: 0, marks: vec![Mark::default(); n], counted: vec![0; n], touched: vec![] }
+        let (marks, counted) = (vec![Mark::default(); n], vec![0; n]);
+        let times = FxHashMap::with_capacity_and_hasher(16 * steps.all.len(), Default::default());
+        Candidates { steps, question: 0, marks, counted, touched: vec![], times }
+    }
+
+    /// Picoseconds of `a` and `b` as one region; none if they cannot be one.
+    pub(super) fn time(&mut self, a: &Set, b: &Set) -> Option<u64> {
+        let key = a.key_with(b);
+        if let Some(&known) = self.times.get(&key) {
+            return known;
+        }
+        let fits = a.steps.len() + b.steps.len() <= MOST;
+        let time = if fits { self.figures(&a.and(b).steps).ok().map(|f| f.time) } else { None };
+        self.times.insert(key, time);
+        time
     }
 
     /// `members`, ascending, as one region.
@@ -100,16 +118,16 @@ impl<'s> Candidates<'s> {
             return Err(Obstacle::Size);
         }
         self.begin(members)?;
+        self.sides(members)?;
         self.passes(members);
         self.product(members)?;
         self.relations(members)?;
-        let figures = self.sums(members);
         // Whatever one step needs by itself it has to have.
         let held = self.held();
         if members.len() > 1 && held > self.steps.machine.on_chip / 4 * 3 {
             return Err(Obstacle::WorkingSet(held));
         }
-        Ok(figures)
+        Ok(self.sums(members, held))
     }
 
     fn step(&self, number: u32) -> &'s Step {
@@ -132,7 +150,7 @@ impl<'s> Candidates<'s> {
                 Kind::Product => products += 1,
                 _ => {}
             }
-            let mark = Mark { is_in: true, toucher: position as u32, ..Mark::default() };
+            let mark = Mark { is_in: true, toucher: position as u8, ..Mark::default() };
             self.marks[step.node.index()] = Mark { question: self.question, ..mark };
             self.touched.push(step.node);
         }
@@ -147,23 +165,22 @@ impl<'s> Candidates<'s> {
             let own = &mut self.marks[step.node.index()];
             (own.first, own.last) = (pass, own.last.max(pass));
             for read in &step.reads {
-                self.touch(read, pass, position as u32);
+                self.touch(read, pass, position as u8);
             }
         }
     }
 
     /// The first pass in which what is read is there.
-    fn earliest(&self, read: &Read) -> u32 {
+    fn earliest(&self, read: &Read) -> u8 {
         if !self.is_in(read.value) {
             return 0;
         }
         let is_reduction = self.steps.of(read.value).is_some_and(|s| self.step(s).kind == Kind::Reduce);
-        self.marks[read.value.index()].first + u32::from(is_reduction)
+        self.marks[read.value.index()].first + u8::from(is_reduction)
     }
 
-    fn touch(&mut self, read: &Read, pass: u32, position: u32) {
-        let (question, whole) = (self.question, self.steps.bytes_of(read.value));
-        let is_new = self.counted[read.part.index()] != question;
+    fn touch(&mut self, read: &Read, pass: u8, position: u8) {
+        let question = self.question;
         let mark = &mut self.marks[read.value.index()];
         if mark.question != question {
             *mark = Mark { question, first: pass, last: pass, toucher: NOBODY, ..Mark::default() };
@@ -175,31 +192,35 @@ impl<'s> Candidates<'s> {
         mark.last = mark.last.max(pass);
         if !mark.is_in {
             mark.first = mark.first.min(pass);
-            if is_new {
-                self.counted[read.part.index()] = question;
+            if std::mem::replace(&mut self.counted[read.part.index()], question) != question {
+                let whole = self.steps.bytes_of(read.value);
                 mark.read = mark.read.saturating_add(read.bytes).min(whole.max(read.bytes));
             }
         }
     }
 
-    /// Whether the product, if there is one, gets along with the rest.
-    fn product(&mut self, members: &[u32]) -> Result<(), Obstacle> {
+    /// Tells what is on which side of the product, if there is one, and whether all is on one.
+    fn sides(&mut self, members: &[u32]) -> Result<(), Obstacle> {
         let Some(at) = members.iter().position(|&m| self.step(m).kind == Kind::Product) else { return Ok(()) };
-        if members.len() == 1 {
-            return Ok(());
-        }
-        let product = self.step(members[at]);
         self.mark_sides(members, at);
+        let is_beside = |&m: &u32| {
+            let mark = &self.marks[self.step(m).node.index()];
+            !(mark.before || mark.after || mark.feeds)
+        };
+        if members.iter().any(is_beside) { Err(Obstacle::BesideProduct) } else { Ok(()) }
+    }
+
+    /// Whether the product, if there is one, gets along with what is before and after it.
+    fn product(&self, members: &[u32]) -> Result<(), Obstacle> {
+        let product = members.iter().map(|&m| self.step(m)).find(|s| s.kind == Kind::Product);
+        let Some(product) = product.filter(|_| members.len() > 1) else { return Ok(()) };
         let pass = self.marks[product.node.index()].first;
         let operands: u64 = product.reads.iter().map(|r| r.bytes).sum();
         for &member in members {
             let step = self.step(member);
-            let mark = self.marks[step.node.index()];
+            let mark = &self.marks[step.node.index()];
             if mark.after && mark.first > pass {
                 return Err(Obstacle::AfterProduct);
-            }
-            if !(mark.before || mark.after || mark.feeds) {
-                return Err(Obstacle::BesideProduct);
             }
             // Of earlier passes the results are there when the product begins.
             if mark.before && mark.first == pass && step.kind != Kind::Product {
@@ -225,7 +246,7 @@ impl<'s> Candidates<'s> {
         }
         for &member in members.iter().rev() {
             let step = self.step(member);
-            let Mark { before, after, feeds, .. } = self.marks[step.node.index()];
+            let &Mark { before, after, feeds, .. } = &self.marks[step.node.index()];
             let is_product = step.kind == Kind::Product;
             for read in &step.reads {
                 if self.is_in(read.value) {
@@ -242,8 +263,7 @@ impl<'s> Candidates<'s> {
         if members.len() == 1 {
             return Ok(());
         }
-        let mut groups = Groups::new(members.len());
-        let mut is_large = vec![false; members.len()];
+        let (mut groups, mut is_large) = (Groups::new(), [false; MOST]);
         for (position, &member) in members.iter().enumerate() {
             let step = self.step(member);
             is_large[position] = step.bytes > REGISTER || step.reads.iter().any(|r| r.bytes > REGISTER);
@@ -253,8 +273,11 @@ impl<'s> Candidates<'s> {
                 }
             }
         }
-        if groups.count(&is_large) > 1 {
+        if !groups.are_one((0..members.len()).filter(|&i| is_large[i])) {
             return Err(Obstacle::Unrelated);
+        }
+        if groups.are_one(0..members.len()) {
+            return Ok(());
         }
         let none_is = !is_large.contains(&true);
         for (position, &member) in members.iter().enumerate() {
@@ -262,7 +285,7 @@ impl<'s> Candidates<'s> {
                 groups.join(position, self.marks[read.value.index()].toucher as usize);
             }
         }
-        if groups.count(&vec![true; members.len()]) > 1 { Err(Obstacle::Unrelated) } else { Ok(()) }
+        if groups.are_one(0..members.len()) { Ok(()) } else { Err(Obstacle::Unrelated) }
     }
 
     /// Whether something outside the set needs a step of it.
@@ -277,7 +300,7 @@ impl<'s> Candidates<'s> {
         outside.map(|v| (*v, self.marks[v.index()].read))
     }
 
-    fn sums(&mut self, members: &[u32]) -> Figures {
+    fn sums(&mut self, members: &[u32], held: u64) -> Figures {
         let mut sums = Figures::default();
         for &member in members {
             let step = self.step(member);
@@ -295,7 +318,7 @@ impl<'s> Candidates<'s> {
             return Figures::default();
         }
         sums.read = self.inputs().map(|(_, bytes)| bytes).sum();
-        sums.working_set = self.held().saturating_add(self.streamed());
+        sums.working_set = held.saturating_add(self.streamed());
         sums.time = self.steps.machine.time(sums.read.saturating_add(sums.written), sums.work);
         sums
     }
@@ -317,12 +340,12 @@ impl<'s> Candidates<'s> {
     }
 }
 
-/// Disjoint sets of positions.
-struct Groups(Vec<u32>);
+/// Disjoint sets of positions below [`MOST`].
+struct Groups([u8; MOST]);
 
 impl Groups {
-    fn new(n: usize) -> Groups {
-        Groups((0..n as u32).collect())
+    fn new() -> Groups {
+        Groups(std::array::from_fn(|i| i as u8))
     }
     fn find(&mut self, mut i: usize) -> usize {
         while self.0[i] as usize != i {
@@ -333,13 +356,11 @@ impl Groups {
     }
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
-        self.0[a.max(b)] = a.min(b) as u32;
+        self.0[a.max(b)] = a.min(b) as u8;
     }
-    /// The sets that hold one of `of`.
-    fn count(&mut self, of: &[bool]) -> usize {
-        let mut roots: Vec<usize> = (0..of.len()).filter(|&i| of[i]).map(|i| self.find(i)).collect();
-        roots.sort_unstable();
-        roots.dedup();
-        roots.len()
+    /// Whether these are all in one set.
+    fn are_one(&mut self, mut positions: impl Iterator<Item = usize>) -> bool {
+        let Some(first) = positions.next().map(|i| self.find(i)) else { return true };
+        positions.all(|i| self.find(i) == first)
     }
 }

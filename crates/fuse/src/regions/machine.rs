@@ -1,7 +1,7 @@
 //! What regions are priced by: a machine's rates, and the one function from work and bytes to time.
 
-use ir::op::{Binary, Convolution, DotGeneral, Unary};
-use ir::{Node, Op, Precision, TensorType, Type};
+use crate::measure::{Effort, convolution, dot, numel};
+use ir::{Node, Op, Precision, Type};
 
 /// What a machine has. Rates are peaks per second of one device, sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,61 +101,14 @@ impl Work {
     }
 }
 
-fn dot(d: &DotGeneral, args: &[&Type], results: u64) -> u64 {
-    let inner = args.first().and_then(|t| t.tensor());
-    let inner: u64 = inner.map_or(1, |t| d.lhs_contract.iter().map(|&i| t.shape[i] as u64).product());
-    results.saturating_mul(inner)
-}
-
-fn convolution(c: &Convolution, args: &[&Type], results: u64) -> u64 {
-    let taps = |t: &TensorType| t.numel() as u64 / (t.shape[c.kernel_output_feature].max(1) as u64);
-    results.saturating_mul(args.get(1).and_then(|t| t.tensor()).map_or(1, taps))
-}
-
 /// Whether an elementwise op takes many cycles an element.
 pub(super) fn is_dear(op: &Op, ty: &Type) -> bool {
-    use Unary::{
-        Abs, Ceil, CountLeadingZeros, Floor, Imag, IsFinite, Negate, Not, Popcnt, Real, RoundNearestEven, Sign,
+    let effort = match op {
+        Op::Unary(u) => Effort::of_unary(*u),
+        Op::Binary(b) => Effort::of_binary(*b, ty),
+        _ => return false,
     };
-    let is_int = ty.tensor().is_some_and(|t| t.dtype.is_int());
-    match op {
-        Op::Unary(u) => !matches!(
-            u,
-            Abs | Ceil
-                | CountLeadingZeros
-                | Floor
-                | Imag
-                | IsFinite
-                | Negate
-                | Not
-                | Popcnt
-                | Real
-                | RoundNearestEven
-                | Sign
-        ),
-        Op::Binary(Binary::Divide | Binary::Remainder) => is_int,
-        Op::Binary(b) => {
-            matches!(b, Binary::Atan2 | Binary::NextAfter | Binary::Polygamma | Binary::Power | Binary::Zeta)
-        }
-        _ => false,
-    }
-}
-
-/// Elements of all tensors of a type.
-pub(super) fn numel(ty: &Type) -> u64 {
-    tensors(ty).map(|t| t.numel() as u64).sum()
-}
-
-/// Bytes of all tensors of a type, dense.
-pub(super) fn bytes(ty: &Type) -> u64 {
-    tensors(ty).map(|t| t.size_in_bytes() as u64).sum()
-}
-
-fn tensors(ty: &Type) -> impl Iterator<Item = &TensorType> {
-    match ty {
-        Type::Tensor(t) => std::slice::from_ref(t).iter(),
-        Type::Tuple(ts) => ts.iter(),
-    }
+    matches!(effort, Effort::Root | Effort::Dear)
 }
 
 /// Picoseconds for `count` at `rate` a second.

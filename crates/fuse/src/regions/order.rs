@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// Regions looked at in one search for a way around, at most: beyond that two regions are left apart.
 const FARTHEST: usize = 256;
-/// Space left between neighbours.
-const GAP: u64 = 1 << 24;
+/// Space left between neighbours: so much that it is hardly ever used up, and so little that all regions have room.
+const GAP: u64 = 1 << 32;
 
 /// Regions by rising labels.
 pub(super) struct Order {
@@ -59,19 +59,11 @@ impl Order {
         self.place(a, at);
         if at == high {
             // What needs the first came before the last: now it comes after both, in the order it had.
-            let mut previous = a;
-            for r in moved {
-                self.remove(r);
-                self.insert_after(previous, r);
-                previous = r;
-            }
+            moved.iter().for_each(|&r| self.remove(r));
+            self.insert_after(a, &moved);
         } else {
-            let mut next = a;
-            for r in moved.into_iter().rev() {
-                self.remove(r);
-                self.insert_before(next, r);
-                next = r;
-            }
+            moved.iter().for_each(|&r| self.remove(r));
+            self.insert_before(a, &moved);
         }
         true
     }
@@ -81,9 +73,9 @@ impl Order {
         let new = self.labels.len() as u32;
         self.labels.push(0);
         if is_after {
-            self.insert_after(a, new)
+            self.insert_after(a, &[new]);
         } else {
-            self.insert_before(a, new)
+            self.insert_before(a, &[new]);
         }
         new
     }
@@ -126,24 +118,31 @@ impl Order {
         self.regions.insert(label, region);
     }
 
-    fn insert_after(&mut self, a: u32, new: u32) {
+    fn insert_after(&mut self, a: u32, new: &[u32]) {
         let low = self.labels[a as usize];
         let high = self.regions.range(low + 1..).next().map_or(low.saturating_add(2 * GAP), |(&l, _)| l);
-        if high - low < 2 {
+        if !self.fill(low, high, new) {
             self.spread();
-            return self.insert_after(a, new);
+            self.insert_after(a, new);
         }
-        self.place(new, low + (high - low) / 2);
     }
 
-    fn insert_before(&mut self, a: u32, new: u32) {
+    fn insert_before(&mut self, a: u32, new: &[u32]) {
         let high = self.labels[a as usize];
         let low = self.regions.range(..high).next_back().map_or(0, |(&l, _)| l);
-        if high - low < 2 {
+        if !self.fill(low, high, new) {
             self.spread();
-            return self.insert_before(a, new);
+            self.insert_before(a, new);
         }
-        self.place(new, low + (high - low) / 2);
+    }
+
+    /// Places regions in this order, evenly, between two labels; whether there was room.
+    fn fill(&mut self, low: u64, high: u64, new: &[u32]) -> bool {
+        let gap = (high - low) / (new.len() as u64 + 1);
+        if gap > 0 {
+            new.iter().enumerate().for_each(|(i, &r)| self.place(r, low + (i as u64 + 1) * gap));
+        }
+        gap > 0
     }
 
     /// Labels all regions anew, evenly.

@@ -4,7 +4,8 @@
 //! broadcasts, counters, cheap arithmetic on values of at most half its size) is *remade* by every step that reads it, as
 //! XLA does: such a step reads what the remade nodes are made from.
 
-use super::machine::{self, Machine, Work, is_dear};
+use super::machine::{Machine, Work, is_dear};
+use crate::measure::bytes;
 use ir::{Graph, Node, Op, OutputKind, Type, ValueId};
 use std::collections::BTreeMap;
 
@@ -71,6 +72,8 @@ pub(super) struct Steps<'g> {
     readers: Vec<Vec<u32>>,
     /// By node: what it computes.
     work: Vec<Work>,
+    /// By node: bytes of its results, as far as it writes them.
+    bytes: Vec<u64>,
     /// By tuple: its elements that are used.
     projections: BTreeMap<ValueId, Vec<ValueId>>,
 }
@@ -86,6 +89,7 @@ impl<'g> Steps<'g> {
             of: vec![None; graph.nodes().len()],
             readers: vec![vec![]; graph.nodes().len()],
             work: graph.nodes().iter().map(|n| machine.work(n, &types(graph, n))).collect(),
+            bytes: graph.nodes().iter().map(|n| bytes(&n.ty)).collect(),
             projections: BTreeMap::new(),
         };
         let mut sources: Vec<Sources> = Vec::with_capacity(graph.nodes().len());
@@ -93,18 +97,19 @@ impl<'g> Steps<'g> {
             let value = ValueId::new(i);
             let made = Sources::of_operands(node, &sources);
             let own = match node.op {
-                Op::Input { .. } => Sources::whole(value, machine::bytes(&node.ty)),
+                Op::Input { .. } => Sources::whole(value, bytes(&node.ty)),
                 Op::Constant(ref l) if l.is_splat() => Sources::default(),
-                Op::Constant(_) => Sources::whole(value, machine::bytes(&node.ty)),
+                Op::Constant(_) => Sources::whole(value, bytes(&node.ty)),
                 Op::GetTupleElement { .. } => {
                     steps.of[i] = steps.of[node.operands[0].index()];
+                    steps.bytes[i] = steps.bytes[node.operands[0].index()];
                     steps.projections.entry(node.operands[0]).or_default().push(value);
-                    Sources::part(node.operands[0], value, machine::bytes(&node.ty))
+                    Sources::part(node.operands[0], value, bytes(&node.ty))
                 }
                 _ if uses.is_remade(graph, value, &made) => made.remade(graph, value),
                 _ => {
                     steps.push(value, made, &uses);
-                    Sources::whole(value, machine::bytes(&node.ty))
+                    Sources::whole(value, bytes(&node.ty))
                 }
             };
             sources.push(own);
@@ -115,7 +120,7 @@ impl<'g> Steps<'g> {
     fn push(&mut self, node: ValueId, made: Sources, uses: &Uses) {
         let number = self.all.len() as u32;
         let op = self.graph.node(node);
-        let (reads, bytes) = moved(self.graph, node, made.reads, uses);
+        let (reads, written) = moved(self.graph, node, made.reads, uses);
         for read in &reads {
             let readers = &mut self.readers[read.value.index()];
             if readers.last() != Some(&number) {
@@ -123,13 +128,14 @@ impl<'g> Steps<'g> {
             }
         }
         self.of[node.index()] = Some(number);
+        self.bytes[node.index()] = written;
         self.all.push(Step {
             node,
             kind: kind(&op.op),
             reads,
             remakes: made.remakes,
             work: self.work[node.index()],
-            bytes,
+            bytes: written,
             is_output: uses.outputs[node.index()],
             is_dear: is_dear(&op.op, &op.ty),
         });
@@ -153,7 +159,7 @@ impl<'g> Steps<'g> {
     }
     /// Bytes of all of `value`.
     pub(super) fn bytes_of(&self, value: ValueId) -> u64 {
-        self.of(value).map_or_else(|| machine::bytes(self.graph.ty(value)), |s| self.all[s as usize].bytes)
+        self.bytes[value.index()]
     }
 }
 
@@ -190,7 +196,7 @@ impl Sources {
     /// What reads `node`, which is remade from these, reads.
     fn remade(mut self, graph: &Graph, node: ValueId) -> Sources {
         if matches!(graph.node(node).op, Op::Slice { .. }) {
-            let taken = machine::bytes(graph.ty(node));
+            let taken = bytes(graph.ty(node));
             self.reads.iter_mut().for_each(|r| (r.part, r.bytes) = (node, r.bytes.min(taken)));
         }
         self.remakes.push(node);
@@ -248,7 +254,7 @@ impl Uses {
             Op::Transpose { .. } => self.by_products[i],
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => {
                 let read: u64 = made.reads.iter().map(|r| r.bytes).sum();
-                !is_dear(&node.op, &node.ty) && read.saturating_mul(2) <= machine::bytes(&node.ty)
+                !is_dear(&node.op, &node.ty) && read.saturating_mul(2) <= bytes(&node.ty)
             }
             _ => false,
         }
@@ -271,14 +277,14 @@ fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
 /// what updates its operand in place writes the update alone.
 fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
     let node = graph.node(value);
-    let whole = machine::bytes(&node.ty);
+    let whole = bytes(&node.ty);
     let update = match &node.op {
         Op::Gather(_) | Op::DynamicSlice { .. } => None,
         Op::DynamicUpdateSlice => Some(node.operands[1]),
         Op::Scatter(_) => node.operands.last().copied(),
         _ => return (reads, whole),
     };
-    let taken = update.map_or(whole, |v| machine::bytes(graph.ty(v)));
+    let taken = update.map_or(whole, |v| bytes(graph.ty(v)));
     let operand = unshaped(graph, node.operands[0]);
     let in_place = uses.count[operand.index()] == 1 && !uses.outputs[operand.index()];
     let is_given = matches!(graph.node(operand).op, Op::Input { .. } | Op::Constant(_));

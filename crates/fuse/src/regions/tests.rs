@@ -2,7 +2,7 @@ use super::{Machine, Region, regions};
 use ir::{Graph, Op, ValueId};
 
 mod optimum;
-mod random;
+pub(super) mod random;
 
 /// About a v5e.
 pub(super) const TPU: Machine = Machine {

@@ -52,10 +52,10 @@ pub(super) fn borders(chooser: &mut Chooser<'_>, number: u32, position: &[usize]
 }
 
 fn apart(chooser: &mut Chooser<'_>, a: u32, b: u32) -> String {
-    let members = |r: u32| &chooser.partition.members[r as usize];
+    let members = |r: u32| &chooser.partition.members[r as usize].steps;
     let mut all = [&members(a)[..], &members(b)[..]].concat();
     all.sort_unstable();
-    let time = chooser.figures[a as usize].time + chooser.figures[b as usize].time;
+    let time = chooser.times[a as usize] + chooser.times[b as usize];
     match chooser.candidates.figures(&all) {
         Ok(joined) if joined.time < time => {
             "what lies between them needs the one and is needed by the other".to_owned()

@@ -8,13 +8,13 @@ use ir::{
 };
 
 /// A machine on which little, or almost everything, stays on the chip.
-pub(super) fn machine(r: &mut Random) -> Machine {
+pub(in crate::regions) fn machine(r: &mut Random) -> Machine {
     Machine { on_chip: r.one_of(&[1 << 18, 1 << 21, 128 << 20]), ..TPU }
 }
 
 /// A program of up to `most` computed nodes over matrices, their rows and columns: diamonds, values of many uses,
 /// reductions, products, broadcasts, slices, masks, sorts.
-pub(super) fn program(r: &mut Random, most: usize) -> Graph {
+pub(in crate::regions) fn program(r: &mut Random, most: usize) -> Graph {
     let b = Builder::new("random");
     let rows = r.one_of(&[1, 8, 64, 512]);
     let shape = [rows, r.one_of(&[16, 128, 1024])];

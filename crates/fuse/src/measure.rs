@@ -1,0 +1,79 @@
+//! What an op has to do, whatever does it: elements, bytes, multiply-adds. Both prices are made of these, the clock's
+//! ([`crate::cost`]) and that of regions ([`crate::regions::Machine`]).
+
+use ir::op::{Binary, Convolution, DotGeneral, Unary};
+use ir::{TensorType, Type};
+
+/// What an element of an elementwise op takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// A bit changed, with no other operand to read.
+    Bit,
+    /// An instruction or two.
+    Cheap,
+    /// The quotient of floats: a few cycles a vector. Integers are divided one by one.
+    Quotient,
+    /// A square root.
+    Root,
+    /// An exponential, or its like.
+    Dear,
+}
+
+impl Effort {
+    pub(crate) fn of_unary(op: Unary) -> Effort {
+        use Unary::{
+            Abs, Ceil, CountLeadingZeros, Floor, Imag, IsFinite, Negate, Not, Popcnt, Real, RoundNearestEven, Rsqrt,
+            Sign, Sqrt,
+        };
+        match op {
+            Abs | Negate | Not | Real | Imag => Effort::Bit,
+            Ceil | CountLeadingZeros | Floor | IsFinite | Popcnt | RoundNearestEven | Sign => Effort::Cheap,
+            Rsqrt | Sqrt => Effort::Root,
+            _ => Effort::Dear,
+        }
+    }
+
+    /// For a result of type `ty`.
+    pub(crate) fn of_binary(op: Binary, ty: &Type) -> Effort {
+        use Binary::{Atan2, Divide, NextAfter, Polygamma, Power, Remainder, Zeta};
+        let is_int = ty.tensor().is_some_and(|t| t.dtype.is_int());
+        match op {
+            Divide if !is_int => Effort::Quotient,
+            Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => Effort::Dear,
+            _ => Effort::Cheap,
+        }
+    }
+}
+
+/// Elements of all tensors of a type.
+pub(crate) fn numel(ty: &Type) -> u64 {
+    tensors(ty).map(|t| t.numel() as u64).sum()
+}
+
+/// Bytes of all tensors of a type, dense.
+pub(crate) fn bytes(ty: &Type) -> u64 {
+    tensors(ty).map(|t| t.size_in_bytes() as u64).sum()
+}
+
+fn tensors(ty: &Type) -> impl Iterator<Item = &TensorType> {
+    match ty {
+        Type::Tensor(t) => std::slice::from_ref(t).iter(),
+        Type::Tuple(ts) => ts.iter(),
+    }
+}
+
+/// Extents of `dims` of an operand, multiplied.
+pub(crate) fn extent(operand: &Type, dims: &[usize]) -> u64 {
+    operand.tensor().map_or(1, |t| dims.iter().map(|&i| t.shape[i] as u64).product())
+}
+
+/// Multiply-adds of a matrix product with so many results.
+pub(crate) fn dot(d: &DotGeneral, args: &[&Type], results: u64) -> u64 {
+    results.saturating_mul(extent(args[0], &d.lhs_contract))
+}
+
+/// Multiply-adds of a convolution with so many results.
+pub(crate) fn convolution(c: &Convolution, args: &[&Type], results: u64) -> u64 {
+    let taps = |t: &TensorType| t.numel() as u64 / (t.shape[c.kernel_output_feature].max(1) as u64);
+    results.saturating_mul(args[1].tensor().map_or(1, taps))
+}
