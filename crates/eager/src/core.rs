@@ -5,6 +5,7 @@ use crate::cells::{Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
 use crate::fused::Why;
 use crate::fused::compile::Compiler;
+use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
 use crate::fused::open::Open;
 use crate::plan::{Extents, Kernel, New, Plan};
@@ -174,6 +175,7 @@ pub(crate) struct State {
     kernels: FxHashMap<u64, Weak<Kernel>>,
     /// By device, what was recorded since the last cut.
     pub(crate) opens: Vec<Open>,
+    pub(crate) rhythms: Vec<Rhythm>,
     /// Regions begun.
     pub(crate) serials: u64,
     /// Calls recorded.
@@ -198,6 +200,7 @@ impl Core {
             counts: FxHashMap::default(),
             kernels: FxHashMap::default(),
             opens: devices.iter().map(|_| Open::default()).collect(),
+            rhythms: devices.iter().map(|_| Rhythm::default()).collect(),
             serials: 0,
             recorded: 0,
             known: Known::default(),

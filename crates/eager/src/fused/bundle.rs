@@ -29,17 +29,22 @@ pub(crate) struct Bundle {
 }
 
 impl Core {
-    /// Records a call in the open region of its device, and cuts that if it is full.
+    /// Records a call in the open region of its device, which is cut before it where the stream repeats, and after it where
+    /// it is full.
     pub(crate) fn record(&self, state: &mut State, call: Task) {
-        let device = call.device;
-        let location = call.origin.location;
+        let (device, location, program) = (call.device, call.origin.location, call.program().0);
         state.recorded += 1;
         self.recording.store(true, Ordering::SeqCst);
-        let (opens, serials) = (&mut state.opens, &mut state.serials);
-        opens[device].record(call, serials);
-        if let Some(count) = cut::place(&state.opens[device]) {
+        let mark = state.rhythms[device].mark(&state.opens[device]);
+        if state.rhythms[device].ends(&state.opens[device]) {
+            let count = state.opens[device].len();
+            self.send_on(state, device, count, Why::Repeats, location);
+        }
+        let State { opens, rhythms, serials, .. } = state;
+        opens[device].record(call, mark, serials);
+        rhythms[device].step(program);
+        if let Some(count) = cut::place(&opens[device]) {
             self.send_on(state, device, count, Why::Full, location);
-            self.queue.wake(); // its caller goes on recording
         }
     }
 
@@ -55,6 +60,7 @@ impl Core {
             return;
         }
         for device in 0..state.opens.len() {
+            state.rhythms[device].interrupt();
             let count = state.opens[device].len();
             if count > 0 {
                 self.send_on(state, device, count, why, location);
@@ -72,6 +78,9 @@ impl Core {
         state.known = known;
         if let Some(order) = order {
             self.compiler.order(order);
+        }
+        if matches!(why, Why::Repeats | Why::Full) {
+            self.queue.wake(); // the caller goes on recording
         }
         match verdict {
             Verdict::Program(index, job) if self.is_there(&job, &piece) => {

@@ -1,14 +1,14 @@
 //! Where a region ends.
 //!
-//! Where its values are asked for, of course. A stream that nobody asks is cut before it grows too large, and there the
-//! place matters: a training loop has to be cut at the same places in every step, wherever the region began. So the places
-//! are ranked by what stands around them alone, and the best of the later half of a region is taken: first where the
-//! least has to be made that nobody would hold for long, then where the calls before it are like those of the fewest other
-//! places, then by a hash of them.
+//! Where its values are asked for, of course. A stream that nobody asks is cut where it [repeats](Rhythm), so that a step of
+//! a loop is a region, or a few steps where they are small; and at the latest where it grows too large. There the place
+//! matters: a long step has to be cut at the same places each time, wherever the region began. So places are ranked by what
+//! stands around them alone: first where the least has to be made that nobody would hold for long, then, in the later half
+//! of a full region, where the calls before are like those of the fewest other places, then by a hash of these calls.
 
 use crate::fused::open::Open;
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::Hasher;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Calls in a region at most.
 const MOST_CALLS: usize = 512;
@@ -16,6 +16,14 @@ const MOST_CALLS: usize = 512;
 const MOST_NODES: usize = 8192;
 /// Calls before a place that rank it.
 const CONTEXT: usize = 16;
+/// Calls in a region at least, where it is cut only because its stream repeats.
+const FEWEST_CALLS: usize = 96;
+/// Contexts that are remembered.
+const MOST_CONTEXTS: usize = 1 << 15;
+/// Farther apart than any repetition that is looked for.
+const INTERRUPTION: u64 = 1 << 32;
+/// Of the polynomial that hashes contexts; odd.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Why a region was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +42,8 @@ pub(crate) enum Why {
     Reformed,
     /// Another mode took over.
     Mode,
+    /// What came before comes again from here on.
+    Repeats,
     /// It was as large as regions get.
     Full,
 }
@@ -49,27 +59,18 @@ impl Why {
             Why::Program => "a compiled program was called",
             Why::Reformed => "a storage was seen as another element type",
             Why::Mode => "another eager mode took over",
+            Why::Repeats => "the stream repeats",
             Why::Full => "the region was full",
         }
     }
 }
 
 /// What ranks a place to cut.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Mark {
     /// Of the bytes that would have to be made, the binary logarithm.
     bytes: u32,
     context: u64,
-}
-
-/// The mark of the place where `open` ends now; `None` in its first half.
-pub(crate) fn mark(open: &Open) -> Option<Mark> {
-    if open.len() < MOST_CALLS / 2 && open.nodes() < MOST_NODES / 2 {
-        return None;
-    }
-    let mut hasher = FxHasher::default();
-    open.recent(CONTEXT).for_each(|program| hasher.write_u64(program));
-    Some(Mark { bytes: open.held_bytes(CONTEXT).checked_ilog2().map_or(0, |n| n + 1), context: hasher.finish() })
 }
 
 /// How many calls to cut off `open` if it is full.
@@ -77,11 +78,99 @@ pub(crate) fn place(open: &Open) -> Option<usize> {
     if open.len() < MOST_CALLS && open.nodes() < MOST_NODES {
         return None;
     }
-    let marks = open.marks();
+    let later = open.marks().iter().enumerate().skip(open.len() / 2);
+    let marks = later.filter_map(|(at, mark)| Some((at, (*mark)?)));
     let mut counts: FxHashMap<Mark, usize> = FxHashMap::default();
-    marks.iter().for_each(|mark| *counts.entry(*mark).or_default() += 1);
+    marks.clone().for_each(|(_, mark)| *counts.entry(mark).or_default() += 1);
     let rank = |mark: &Mark| (mark.bytes, counts[mark], mark.context);
     // Of equal ones the last: the larger region.
-    let best = marks.iter().enumerate().rev().min_by_key(|(_, mark)| rank(mark))?;
-    Some(open.len() - marks.len() + best.0)
+    let best = marks.rev().min_by_key(|(_, mark)| rank(mark));
+    Some(best.map_or(open.len(), |(at, _)| at))
+}
+
+/// The recent past of a device's stream, across cuts: whether it repeats, and where a repetition is best cut.
+///
+/// A place is known by its context, the programs of the calls before it. A context that came three times, equally far apart,
+/// repeats. The largest distance at which one does is the period: what repeats within it, such as the layers of a step, does
+/// so at smaller ones.
+#[derive(Default)]
+pub(crate) struct Rhythm {
+    /// The last programs, and a hash of them that rolls.
+    recent: VecDeque<u64>,
+    context: u64,
+    /// Calls so far.
+    position: u64,
+    /// By context, where it was last, and how long before that.
+    seen: FxHashMap<u64, (u64, u64)>,
+    /// How far apart the context at hand repeats; 0 if it does not.
+    distance: u64,
+    period: u64,
+    /// For how many calls the best place to cut the period is still looked for, and the best so far.
+    looking: u64,
+    best: Option<Mark>,
+    /// The context at which each repetition is cut, and where that was last.
+    anchor: Option<u64>,
+    anchored: u64,
+}
+
+impl Rhythm {
+    /// The mark of the place where `open` ends now; `None` where nobody needs it.
+    pub(crate) fn mark(&mut self, open: &Open) -> Option<Mark> {
+        let late = open.len() >= MOST_CALLS / 2 || open.nodes() >= MOST_NODES / 2;
+        let candidate = self.looking > 0 && self.distance == self.period;
+        let mark = (late || candidate).then(|| {
+            let bytes = open.held_bytes(CONTEXT).checked_ilog2().map_or(0, |n| n + 1);
+            Mark { bytes, context: self.context }
+        });
+        if candidate {
+            self.best = self.best.min(mark).or(mark);
+        }
+        if self.looking == 1 {
+            (self.anchor, self.anchored) = (self.best.map(|mark| mark.context), self.position);
+        }
+        self.looking = self.looking.saturating_sub(1);
+        mark
+    }
+
+    /// Whether `open` is to be cut where it ends now.
+    pub(crate) fn ends(&mut self, open: &Open) -> bool {
+        let anchored = self.anchor == Some(self.context);
+        if anchored {
+            self.anchored = self.position;
+        }
+        anchored && open.len() >= FEWEST_CALLS
+    }
+
+    /// Another call of this program.
+    pub(crate) fn step(&mut self, program: u64) {
+        let gone = if self.recent.len() == CONTEXT { self.recent.pop_front() } else { None };
+        self.recent.push_back(program);
+        let oldest = gone.unwrap_or(0).wrapping_mul(BASE.wrapping_pow(CONTEXT as u32));
+        self.context = self.context.wrapping_mul(BASE).wrapping_add(program).wrapping_sub(oldest);
+        self.position += 1;
+        if self.seen.len() >= MOST_CONTEXTS {
+            self.seen.clear();
+        }
+        let (last, before) = self.seen.get(&self.context).copied().unwrap_or_default();
+        let distance = self.position - last;
+        self.seen.insert(self.context, (self.position, distance));
+        self.distance = if distance == before && distance < INTERRUPTION { distance } else { 0 };
+        if self.anchor.is_some() && self.position - self.anchored > 2 * self.period {
+            self.forget();
+        }
+        if self.distance > self.period {
+            self.forget();
+            (self.period, self.looking) = (self.distance, self.distance);
+        }
+    }
+
+    /// Something else cuts the stream. It does so again, if it repeats.
+    pub(crate) fn interrupt(&mut self) {
+        self.position += INTERRUPTION;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        (self.period, self.looking, self.best, self.anchor) = (0, 0, None, None);
+    }
 }

@@ -1,7 +1,7 @@
 //! The region that is being recorded.
 
 use crate::cells::{Held, Home};
-use crate::fused::cut;
+use crate::fused::cut::Mark;
 use crate::run::{Feed, Task};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -32,7 +32,8 @@ pub(crate) struct Open {
     outer: Vec<Arc<Held>>,
     /// Core ops of all programs together.
     nodes: usize,
-    marks: Vec<cut::Mark>,
+    /// By call, how good it is to cut before it, where that is known.
+    marks: Vec<Option<Mark>>,
 }
 
 /// A region that was cut.
@@ -63,19 +64,17 @@ impl Open {
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
-    pub(crate) fn marks(&self) -> &[cut::Mark] {
+    pub(crate) fn marks(&self) -> &[Option<Mark>] {
         &self.marks
     }
 
-    /// Appends a call. `serials` numbers regions.
-    pub(crate) fn record(&mut self, call: Task, serials: &mut u64) {
+    /// Appends a call, before which it is as good to cut as `mark` says. `serials` numbers regions.
+    pub(crate) fn record(&mut self, call: Task, mark: Option<Mark>, serials: &mut u64) {
         if self.calls.is_empty() {
             *serials += 1;
             self.serial = *serials;
         }
-        if let Some(mark) = cut::mark(self) {
-            self.marks.push(mark);
-        }
+        self.marks.push(mark);
         let (fingerprint, nodes) = call.program();
         self.stream.push(fingerprint);
         for feed in &call.inputs {
@@ -113,11 +112,6 @@ impl Open {
         }
     }
 
-    /// The fingerprints of the last `count` calls' programs, the last first.
-    pub(crate) fn recent(&self, count: usize) -> impl Iterator<Item = u64> {
-        self.calls.iter().rev().take(count).map(|call| call.program().0)
-    }
-
     /// The bytes of what the last `count` calls made that somebody besides this region holds.
     pub(crate) fn held_bytes(&self, count: usize) -> u64 {
         let recent = self.calls.iter().rev().take(count).flat_map(|call| &call.outputs);
@@ -132,7 +126,7 @@ impl Open {
     /// Takes the first `count` calls out. What stays is a region of its own.
     pub(crate) fn take(&mut self, count: usize, serials: &mut u64) -> Piece {
         let mut open = std::mem::take(self);
-        let rest = open.calls.split_off(count);
+        let (rest, marks) = (open.calls.split_off(count), open.marks.split_off(count));
         // Whatever later calls read counts as held: only the inputs of the piece's own calls do not.
         for feed in rest.iter().flat_map(|call| &call.inputs) {
             if let Feed::Value(held) = feed
@@ -146,8 +140,8 @@ impl Open {
         let Open { calls, stream, mut outer, .. } = open;
         outer.truncate(outer_count(&stream, &calls));
         let hash = hash(&stream, &live);
-        for call in rest {
-            self.record(call, serials);
+        for (call, mark) in rest.into_iter().zip(marks) {
+            self.record(call, mark, serials);
         }
         Piece { calls, stream, live, outer, hash }
     }
