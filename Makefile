@@ -87,6 +87,7 @@ bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and
 	$(PYTHON) benches/fuse.py patterns
 	$(PYTHON) benches/fuse.py tpu --page docs/optimizer.md
 	$(PYTHON) benches/fuse.py models
+	$(PYTHON) benches/fuse.py scale --page docs/optimizer.md
 
 bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.
 	$(PYTHON) benches/aot.py --page docs/tpu-targets.md
