@@ -53,6 +53,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	TORCHTPU_SAMPLES=target/release/examples/samples TORCHTPU_EVALUATE=target/release/examples/evaluate \
 	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
 	rm target/programs.jsonl
+	TORCHTPU_SAME_RUNS=50 $(PYTHON) -m pytest -q tests/python/test_deterministic.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_compiles.py -k lengths
