@@ -3,13 +3,15 @@
     python benches/fuse.py patterns [--only NAME] [--rounds N]
     python benches/fuse.py tpu [--only NAME] [--target v5e:1x1] [--page docs/optimizer.md]
     python benches/fuse.py models [--only NAME] [--rounds N] [--seconds S]
+    python benches/fuse.py counts [--only NAME]
     python benches/fuse.py scale [--page docs/optimizer.md]
 
-Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in turn
-in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what it
-makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. `scale` is what the
-optimizer itself takes: on generated graphs of up to 20,000 ops, and on GPT-2 small's training step, which the plugin
-compiles, too. The tables are Markdown; `--page` puts those of `tpu` and `scale` into a page, between their marks.
+Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in
+turn in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what
+it makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. `counts` is how many
+rewrites of each class are made in each model, all classes allowed. `scale` is what the optimizer itself takes: on
+generated graphs of up to 20,000 ops, and on GPT-2 small's training step, which the plugin compiles, too. The tables
+are Markdown; `--page` puts those of `tpu` and `scale` into a page, between their marks.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ RESAMPLES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("patterns", "tpu", "models", "scale"))
+    parser.add_argument("what", choices=("patterns", "tpu", "models", "counts", "scale"))
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", default="v5e:1x1")
     parser.add_argument("--page", type=Path, help="where the table goes, between its marks")
     parser.add_argument("--only", default="", help="patterns or models whose names hold this")
     parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
     args = parser.parse_args()
-    {"patterns": patterns, "tpu": on_tpu, "models": models, "scale": scale}[args.what](args)
+    {"patterns": patterns, "tpu": on_tpu, "models": models, "counts": counts, "scale": scale}[args.what](args)
 
 
 def files(only: str) -> list[str]:
@@ -140,6 +142,24 @@ def models(args: argparse.Namespace) -> None:
             backends = ("eager", bench.PLAIN, "torchtpu")
             rows = bench.measure(bench.ZOO[name], "full", mode, args.rounds, args.seconds, backends)
             print(f"| {name} | {mode} | {' | '.join(columns(rows))} |", flush=True)
+
+
+CLASSES = ("exact", "reassociating", "precision-changing")
+
+
+def counts(args: argparse.Namespace) -> None:
+    import aot
+
+    tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
+    print(f"| model | mode | {' | '.join(CLASSES)} |")
+    print("|---|---|---:|---:|---:|")
+    for name in (name for name in aot.zoo.ZOO if args.only in name):
+        for mode in aot.KINDS:
+            trace = aot.capture(aot.zoo.ZOO[name], mode, torch.float32).to_bytes()
+            command = [tputc, "fuse", "-", "--numerics", "fast", "--format", "json"]
+            done = subprocess.run(command, input=trace, stdout=subprocess.PIPE)
+            made = json.loads(done.stdout)["counts"] if done.returncode == 0 else {}
+            print(f"| {name} | {mode} | {' | '.join(str(made.get(kind, '')) for kind in CLASSES)} |", flush=True)
 
 
 NODES = (2_500, 5_000, 10_000, 20_000)
