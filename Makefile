@@ -53,6 +53,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	TORCHTPU_SAMPLES=target/release/examples/samples TORCHTPU_EVALUATE=target/release/examples/evaluate \
 	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
 	rm target/programs.jsonl
+	TORCHTPU_SAME_RUNS=50 $(PYTHON) -m pytest -q tests/python/test_deterministic.py
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
 	PYTHONPATH=tests/python $(PYTHON) -m pytest -q -p fused_at_once tests/python/test_device*.py
@@ -90,6 +91,7 @@ bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and
 	$(PYTHON) benches/fuse.py patterns
 	$(PYTHON) benches/fuse.py tpu --page docs/optimizer.md
 	$(PYTHON) benches/fuse.py models
+	$(PYTHON) benches/fuse.py scale --page docs/optimizer.md
 
 bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.
 	$(PYTHON) benches/aot.py --page docs/tpu-targets.md

@@ -3,11 +3,15 @@
     python benches/fuse.py patterns [--only NAME] [--rounds N]
     python benches/fuse.py tpu [--only NAME] [--target v5e:1x1] [--page docs/optimizer.md]
     python benches/fuse.py models [--only NAME] [--rounds N] [--seconds S]
+    python benches/fuse.py counts [--only NAME]
+    python benches/fuse.py scale [--page docs/optimizer.md]
 
-Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in turn
-in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what it
-makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. The tables are Markdown;
-`--page` puts that of `tpu` into a page, between its marks.
+Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in
+turn in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what
+it makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. `counts` is how many
+rewrites of each class are made in each model, all classes allowed. `scale` is what the optimizer itself takes: on
+generated graphs of up to 20,000 ops, and on GPT-2 small's training step, which the plugin compiles, too. The tables
+are Markdown; `--page` puts those of `tpu` and `scale` into a page, between their marks.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +36,14 @@ RESAMPLES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("patterns", "tpu", "models"))
+    parser.add_argument("what", choices=("patterns", "tpu", "models", "counts", "scale"))
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", default="v5e:1x1")
-    parser.add_argument("--page", type=Path, help="where the table of `tpu` goes, between its marks")
+    parser.add_argument("--page", type=Path, help="where the table goes, between its marks")
     parser.add_argument("--only", default="", help="patterns or models whose names hold this")
     parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
     args = parser.parse_args()
-    {"patterns": patterns, "tpu": on_tpu, "models": models}[args.what](args)
+    {"patterns": patterns, "tpu": on_tpu, "models": models, "counts": counts, "scale": scale}[args.what](args)
 
 
 def files(only: str) -> list[str]:
@@ -137,6 +142,59 @@ def models(args: argparse.Namespace) -> None:
             backends = ("eager", bench.PLAIN, "torchtpu")
             rows = bench.measure(bench.ZOO[name], "full", mode, args.rounds, args.seconds, backends)
             print(f"| {name} | {mode} | {' | '.join(columns(rows))} |", flush=True)
+
+
+CLASSES = ("exact", "reassociating", "precision-changing")
+
+
+def counts(args: argparse.Namespace) -> None:
+    import aot
+
+    tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
+    print(f"| model | mode | {' | '.join(CLASSES)} |")
+    print("|---|---|---:|---:|---:|")
+    for name in (name for name in aot.zoo.ZOO if args.only in name):
+        for mode in aot.KINDS:
+            trace = aot.capture(aot.zoo.ZOO[name], mode, torch.float32).to_bytes()
+            command = [tputc, "fuse", "-", "--numerics", "fast", "--format", "json"]
+            done = subprocess.run(command, input=trace, stdout=subprocess.PIPE)
+            made = json.loads(done.stdout)["counts"] if done.returncode == 0 else {}
+            print(f"| {name} | {mode} | {' | '.join(str(made.get(kind, '')) for kind in CLASSES)} |", flush=True)
+
+
+NODES = (2_500, 5_000, 10_000, 20_000)
+
+
+def scale(args: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "gpt2.json")
+        trace.write_bytes(gpt2_step())
+        runs = [*([str(nodes)] for nodes in NODES), [str(trace), "compile"]]
+        command = ["cargo", "run", "-q", "--release", "-p", "torchtpu-driver", "--example", "scale", "--"]
+        found = [lines([*command, *run])[0] for run in runs]
+    table = [
+        "| graph | ops | rules ms | regions ms | us an op | peak MiB | of a compile |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        *map(scale_row, found),
+    ]
+    print("\n".join(table))
+    if args.page:
+        between_marks(args.page, "scale", table)
+
+
+def gpt2_step() -> bytes:
+    """GPT-2 small's training step as a trace: forward, backward and AdamW."""
+    import aot
+
+    return aot.capture(aot.zoo.ZOO["gpt2"], "training", torch.float32).to_bytes()
+
+
+def scale_row(one: dict[str, Any]) -> str:
+    name = "generated" if one["program"].isdigit() else "GPT-2 small, training step"
+    ours = one["rules_s"] + one["regions_s"]
+    share = f"{ours / (one['import_s'] + ours + one['compile_s']):.1%}" if one["compile_s"] else ""
+    times = f"{one['rules_s'] * 1e3:.0f} | {one['regions_s'] * 1e3:.0f} | {ours / one['nodes'] * 1e6:.0f}"
+    return f"| {name} | {one['nodes']:,} | {times} | {one['peak_bytes'] / (1 << 20):.0f} | {share} |"
 
 
 def columns(rows: list[Any]) -> list[str]:

@@ -15,7 +15,7 @@ mod select;
 mod shapes;
 mod strength;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transpose;
 
 pub use page::page;

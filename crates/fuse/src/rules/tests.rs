@@ -151,7 +151,7 @@ fn write(egraph: &EGraph, choice: &Choice, id: Id, to: &mut Graph, values: &mut 
 }
 
 /// Whether two results are as alike as the class of a rule promises.
-fn same(left: &Literal, right: &Literal, class: Class) -> Result<(), String> {
+pub(crate) fn same(left: &Literal, right: &Literal, class: Class) -> Result<(), String> {
     if left.ty != right.ty {
         return Err(format!("{} became {}", left.ty, right.ty));
     }
