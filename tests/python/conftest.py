@@ -1,10 +1,14 @@
 """Settings that every Python test runs under."""
 
+import os
 import warnings
 from collections.abc import Iterator
 
 import pytest
 import torch
+
+# Some tests use several devices, of which there are no more than processors otherwise.
+os.environ.setdefault("TORCHTPU_CPU_DEVICES", "4")
 
 
 @pytest.fixture(autouse=True)

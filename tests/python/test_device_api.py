@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -21,6 +25,33 @@ def test_devices_are_chosen_per_thread_and_per_block() -> None:
     assert torch.tpu.current_device() == 0
     with pytest.raises(RuntimeError, match="there is no device tpu:99"):
         torch.tpu.set_device(99)
+
+
+# Bound to one processor before anything counts them.
+COUNTED = (
+    "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import torch; print(torch.tpu.device_count())"
+)
+
+
+@pytest.mark.parametrize(("said", "counted"), [(None, "1"), ("3", "3")])
+def test_no_more_virtual_devices_than_processors_unless_told(said: str | None, counted: str) -> None:
+    run = _counted(said)
+    assert (run.stdout.strip(), run.stderr) == (counted, "")
+
+
+@pytest.mark.parametrize("said", ["many", "0"])
+def test_a_number_of_virtual_devices_that_is_none_is_refused(said: str) -> None:
+    run = _counted(said)
+    assert run.returncode == 1
+    assert "must be a" in run.stderr.splitlines()[-1] and said in run.stderr.splitlines()[-1]
+
+
+def _counted(said: str | None) -> subprocess.CompletedProcess[str]:
+    """A process of its own that counts its devices."""
+    env = {name: value for name, value in os.environ.items() if name != "TORCHTPU_CPU_DEVICES"}
+    if said is not None:
+        env["TORCHTPU_CPU_DEVICES"] = said
+    return subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, env=env)
 
 
 def test_default_devices() -> None:

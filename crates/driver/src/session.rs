@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+/// The environment variable that says how many virtual devices the CPU plugin makes.
+const CPU_DEVICES: &str = "TORCHTPU_CPU_DEVICES";
+
 /// A client of one plugin, the executables it compiled, and where to keep them.
 pub struct Session {
     plugin: Plugin,
@@ -72,6 +75,21 @@ impl Session {
     /// When there is no such plugin, or it makes no client.
     pub fn new(spec: Option<&str>, disk: Option<DiskCache>) -> Result<Session> {
         Session::create(spec, &[], disk)
+    }
+
+    /// As [`Session::new`], for programs that run often. The CPU plugin makes four virtual devices, and at least a thread
+    /// for each, which wait for each other where there are fewer processors: there are no more devices than those, or as
+    /// many as `TORCHTPU_CPU_DEVICES` says.
+    ///
+    /// # Errors
+    /// As [`Session::new`]; also if `TORCHTPU_CPU_DEVICES` is no number, or none.
+    pub fn fitting_the_host(spec: Option<&str>, disk: Option<DiskCache>) -> Result<Session> {
+        let session = Session::new(spec, disk)?;
+        let made = session.client.devices().len();
+        match wanted_cpu_devices(made)? {
+            wanted if wanted == made || session.client.platform_name() != "cpu" => Ok(session),
+            wanted => Session::with_cpu_devices(spec, wanted, session.disk),
+        }
     }
 
     /// As [`Session::new`], on `devices` virtual devices that share the host's processor. For the CPU plugin.
@@ -223,6 +241,16 @@ impl Session {
         }
         Ok(executable)
     }
+}
+
+/// How many virtual devices the CPU plugin is to make, which makes `by_default`.
+fn wanted_cpu_devices(by_default: usize) -> Result<usize> {
+    let Some(said) = std::env::var_os(CPU_DEVICES) else {
+        return Ok(std::thread::available_parallelism().map_or(by_default, |n| by_default.min(n.get())));
+    };
+    let said = said.to_string_lossy();
+    let wrong = |_| runtime::Error::Invalid(format!("{CPU_DEVICES} must be a number of devices, not {said:?}"));
+    said.parse().map_err(wrong).map_err(Error::Plugin)
 }
 
 fn compile_options(device: &Device) -> CompileOptions {

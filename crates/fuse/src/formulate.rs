@@ -2,7 +2,8 @@
 //!
 //! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
-//! convolutions of their own ([`grouped`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores;
+//! convolutions of their own ([`grouped`]). Products get their operands in the order in which they are packed well
+//! ([`product_order`]), and the largest elements of rows are found among integers ([`row_maximum`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores;
 //! a TPU's compiler chooses formulations and layouts itself.
 
 mod depthwise;
@@ -10,6 +11,7 @@ mod grouped;
 mod layout;
 mod product_order;
 mod rebuild;
+mod row_maximum;
 mod single_window;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -18,8 +20,8 @@ mod tests;
 
 use self::rebuild::Rebuild;
 use crate::{Changes, Class, Platform};
-use ir::op::{Convolution, DotGeneral};
-use ir::{Graph, LocId, Node, Op, Operands, Result, ValueId};
+use ir::op::{Convolution, DotGeneral, Reducer};
+use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -49,6 +51,13 @@ struct Product<'a> {
     rhs: ValueId,
 }
 
+/// A reduction that may be said otherwise, likewise.
+struct Reduction<'a> {
+    reducer: Reducer,
+    dims: &'a Dims,
+    input: ValueId,
+}
+
 /// One way to say an op otherwise.
 struct Rule {
     name: &'static str,
@@ -62,17 +71,21 @@ struct Rule {
 enum Rewrite {
     Convolution(fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>),
     Product(fn(&mut Rebuild, &Product<'_>) -> Result<Option<ValueId>>),
+    Reduction(fn(&mut Rebuild, &Reduction<'_>) -> Result<Option<ValueId>>),
 }
 
 impl Rewrite {
-    /// What `node`, whose operands are `a` and `b` in `to`, becomes.
-    fn apply(&self, to: &mut Rebuild, node: &Node, [a, b]: [ValueId; 2]) -> Result<Option<ValueId>> {
-        match (self, &node.op) {
-            (Rewrite::Convolution(rewrite), Op::Convolution(attributes)) => {
-                rewrite(to, &Site { attributes, input: a, kernel: b })
+    /// What `node`, whose operands are `operands` in `to`, becomes.
+    fn apply(&self, to: &mut Rebuild, node: &Node, operands: &[ValueId]) -> Result<Option<ValueId>> {
+        match (self, &node.op, operands) {
+            (Rewrite::Convolution(rewrite), Op::Convolution(attributes), &[input, kernel]) => {
+                rewrite(to, &Site { attributes, input, kernel })
             }
-            (Rewrite::Product(rewrite), Op::DotGeneral(attributes)) => {
-                rewrite(to, &Product { attributes, lhs: a, rhs: b })
+            (Rewrite::Product(rewrite), Op::DotGeneral(attributes), &[lhs, rhs]) => {
+                rewrite(to, &Product { attributes, lhs, rhs })
+            }
+            (Rewrite::Reduction(rewrite), &Op::Reduce { reducer, ref dims }, &[input]) => {
+                rewrite(to, &Reduction { reducer, dims, input })
             }
             _ => Ok(None),
         }
@@ -81,7 +94,7 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const AFTER_LAYOUT: &[Rule] = &[grouped::RULE, product_order::RULE];
+const AFTER_LAYOUT: &[Rule] = &[grouped::RULE, product_order::RULE, row_maximum::RULE];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
@@ -139,17 +152,16 @@ impl Formulating<'_> {
     }
 
     fn op(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
-        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_)) {
+        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. }) {
             return Ok(None);
         }
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
-        let [a, b] = operands[..] else { return Ok(None) };
         to.set_loc(node.loc);
         for rule in rules {
             if !self.changes.allows(rule.class) {
                 continue;
             }
-            if let Some(value) = rule.rewrite.apply(to, node, [a, b])? {
+            if let Some(value) = rule.rewrite.apply(to, node, &operands)? {
                 self.changes.push(rule.name, rule.class, [self.within.unwrap_or(node.loc)]);
                 return Ok(Some(value));
             }

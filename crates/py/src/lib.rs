@@ -38,7 +38,7 @@ fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>
     }
     let (spec, disk) = (Some(&*key.0), DiskCache::from_env());
     let new = match devices {
-        None => Session::new(spec, disk),
+        None => Session::fitting_the_host(spec, disk),
         Some(count) => Session::with_cpu_devices(spec, count, disk),
     };
     let new = Arc::new(new.map_err(raise)?);

@@ -221,6 +221,19 @@ pub(super) fn product(r: &mut Random) -> Graph {
     b.finish()
 }
 
+/// A graph of one maximum or minimum over dimensions anywhere.
+pub(super) fn maximum(r: &mut Random) -> Graph {
+    let b = Builder::new("maximum");
+    at(&b, 7);
+    let shape: Shape = (0..r.within(1, 3)).map(|_| if r.below(20) == 0 { 0 } else { r.within(1, 24) }).collect();
+    let dims: Dims = (0..shape.len()).filter(|&d| d + 1 == shape.len() || r.below(3) == 0).collect();
+    let dims = if r.below(4) == 0 { [0].into_iter().collect() } else { dims };
+    let reducer = if r.below(8) == 0 { Reducer::Minimum } else { Reducer::Maximum };
+    let x = b.input("x", InputKind::User, TensorType { dtype: r.one_of(&[DType::F32, DType::F32, DType::F64]), shape });
+    b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
+    b.finish()
+}
+
 /// The product of `x` and `w` over these dimensions.
 pub(super) fn dot(b: &Builder, x: ValueId, w: ValueId, over_x: &[usize], over_w: &[usize]) -> ValueId {
     let numbers = ir::op::DotGeneral {

@@ -52,6 +52,19 @@ fn random_products_keep_their_bits() {
 }
 
 #[test]
+fn random_maxima_keep_their_bits() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = maximum(&mut r);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        made += usize::from(rules(&changes) == ["row-maximum-of-integers"]);
+        assert_same_bits(&graph, &after, &r.inputs(&graph, seed % 2 == 0));
+    }
+    assert!(made > 30, "{made}");
+}
+
+#[test]
 fn products_are_turned_where_that_packs_less() {
     // `[m, k]` by `[n, k]`, and `[k, m]` by `[k, n]`: the measured ones.
     for (m, k, n, rows, turned) in [
