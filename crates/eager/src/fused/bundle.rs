@@ -79,9 +79,6 @@ impl Core {
         if let Some(order) = order {
             self.compiler.order(order);
         }
-        if matches!(why, Why::Repeats | Why::Full) {
-            self.queue.wake(); // the caller goes on recording
-        }
         match verdict {
             Verdict::Program(index, job) if self.is_there(&job, &piece) => {
                 state.known.count_run(index);
@@ -92,6 +89,9 @@ impl Core {
                 self.count_run(true);
                 self.queue.push(Work::Call(call));
             }),
+        }
+        if matches!(why, Why::Repeats | Why::Full) {
+            self.queue.wake(); // the caller goes on recording
         }
     }
 
