@@ -68,4 +68,8 @@ def _autoload() -> None:
     """What PyTorch calls at the end of ``import torch``."""
     from torchtpu import device
 
-    device.register()
+    # Where the device's module is what imports PyTorch, it goes on from here, and registers itself at its end.
+    if hasattr(device, "register"):
+        device.register()
+    else:
+        device.__dict__["_to_be_registered"] = True

@@ -485,3 +485,7 @@ class _GradScaler(torch.amp.GradScaler):
 
 amp = ModuleType("torch.tpu.amp", "Automatic mixed precision, as in torch.cuda.amp.")
 vars(amp).update(autocast=_Autocast, GradScaler=_GradScaler)
+
+
+if globals().get("_to_be_registered"):
+    register()

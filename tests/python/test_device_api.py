@@ -201,3 +201,13 @@ def test_the_profiler_shows_device_time() -> None:
         (x @ x @ x).sum().item()
     products = next(event for event in timed.key_averages() if event.key == "aten::mm")
     assert products.device_time > 0
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["import torchtpu; torchtpu.eager_mode('strict')", "from torchtpu import device", "import torchtpu.device"],
+)
+def test_the_package_may_be_imported_before_pytorch(first: str) -> None:
+    script = f"{first}\nimport torch\nprint((torch.ones(2, device='tpu') + 1).tolist(), torch.tpu.is_available())"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split("\n")[0] == "[2.0, 2.0] True", done.stderr
