@@ -73,6 +73,9 @@ impl Core {
         let State { opens, serials, .. } = state;
         let piece = opens[device].take(count, serials);
         *state.cuts.entry((why, location)).or_default() += 1;
+        if !piece.live.contains(&true) {
+            return; // nobody will ever see what it computes
+        }
         let mut known = std::mem::take(&mut state.known);
         let (verdict, order) = known.meet(&piece, |piece| state.order(piece));
         state.known = known;
