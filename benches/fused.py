@@ -67,7 +67,7 @@ def chain(elements: int) -> Callable[[str], Callable[[], Any]]:
 
         def body(x: Tensor) -> Tensor:
             for _ in range(100):
-                x = torch.sin(x) + 0.5
+                x = x * 1.0001 + 0.5
             return x
 
         run = torch.compile(body, backend="torchtpu") if variant == "compiled" else body
