@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python")
 from zoo import ZOO, Size
 
 RESAMPLES = 2000
-# Steps before anything is timed, at least and at most: a region's program is used from its fourth occurrence on, and an
-# optimizer's first steps are not like its later ones.
-WARM_UP = (8, 40)
+# Steps before anything is timed: a region's program is used from its fourth occurrence on, and an optimizer's first steps are
+# not like its later ones.
+WARM_UP = 9
 VARIANTS = ("strict", "fused", "cpu", "compiled")
 # Twelve models each. The large ones' compiled step takes over 50 ms on two cores.
 SMALL: dict[str, Size] = {name: "small" for name in ZOO}
@@ -210,13 +210,10 @@ class Variant:
 
     def warm_up(self) -> None:
         self.first = self.time()
-        least, most = WARM_UP
-        for i in range(most):
+        for _ in range(WARM_UP):
             self.time()
             if self.name == "fused":
                 _wait_for_programs()
-            if i >= least:
-                return
 
 
 def _recurrent() -> Any:

@@ -100,19 +100,6 @@ def explain_eager() -> EagerReport:
     )
 
 
-def counts() -> dict[str, int]:
-    """The counters of :func:`torchtpu.stats`."""
-    told = _native.device_regions()
-    regions = told["regions"]
-    return {
-        "recorded": told["recorded"],
-        "met": told["met"],
-        "compiled": sum(region["state"] == "compiled" for region in regions),
-        "runs": sum(region["runs"] for region in regions),
-        "cuts": sum(cut[2] for cut in told["cuts"]),
-    }
-
-
 def _region(told: dict[str, Any]) -> EagerRegion:
     return EagerRegion(
         number=told["number"],

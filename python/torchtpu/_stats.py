@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from typing import Any
 
-from torchtpu import _fused, _native
+from torchtpu import _native
 
 _lock = threading.Lock()
 _fallbacks: dict[str, Counter[str]] = {}
@@ -67,4 +67,4 @@ def _eager() -> dict[str, Any]:
     for op, line, times, traced, sizes_read in counts.pop("by_op"):
         ops.setdefault(op, {})[line or "?"] = {"calls": times, "traced": traced, "sizes_read": sizes_read}
         calls += times
-    return {**counts, "regions": _fused.counts(), "cache_hits": max(calls - counts["traced"], 0), "ops": ops}
+    return {**counts, "cache_hits": max(calls - counts["traced"], 0), "ops": ops}

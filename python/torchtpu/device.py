@@ -131,9 +131,12 @@ def _bits(mode: str, check_nan: bool) -> int:
         raise Error(f"there is no eager mode {mode!r}; the modes are {', '.join(map(repr, _MODES))}")
     if check_nan and mode != "debug":
         raise Error("check_nan waits for each op: it goes with mode 'debug'")
-    # Processes that work together must run alike.
-    together = mode == "fused" and int(os.environ.get("WORLD_SIZE") or 1) > 1
-    return _MODES[mode] | (_CHECK_NAN if check_nan else 0) | (_DETERMINISTIC if together else 0)
+    return _MODES[mode] | (_CHECK_NAN if check_nan else 0) | (_DETERMINISTIC if _of_several_processes() else 0)
+
+
+def _of_several_processes() -> bool:
+    """Whether this process is one of several that work together, and so must run alike."""
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

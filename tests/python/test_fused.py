@@ -326,7 +326,7 @@ def test_processes_under_different_load_cut_alike() -> None:
 
     sequence, recorded, losses = run(0)
     assert recorded > 3000
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         other = run(seed)
         assert other[:2] == [sequence, recorded]
         torch.testing.assert_close(other[2], losses)

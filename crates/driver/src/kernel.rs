@@ -3,12 +3,13 @@
 use crate::dump::Dump;
 use crate::error::Result;
 use crate::host;
-use crate::optimize::{platform, region_names};
+use crate::optimize::{Numerics, platform, region_names};
 use crate::program::{Options, path_prefixes};
 use crate::session::{Effort, Session, hlo_text};
 use ir::{Graph, OutputKind};
 use lower::LowerOptions;
 use runtime::{Executable, Signature};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
@@ -37,20 +38,18 @@ impl Session {
     /// are dumped if `options` say so.
     ///
     /// # Errors
-    /// When the plugin refuses the program, or the dump cannot be written.
+    /// When the plugin refuses the program.
     pub fn bundle(&self, graph: &Graph, options: &Options) -> Result<Kernel> {
         let platform = platform(Some(self));
         let rules = fuse::Options { most: options.numerics.class(), platform, limit: options.limit };
         let optimized = if options.optimize { fuse::optimize(graph, rules)?.0 } else { graph.clone() };
         let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
         let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };
-        let kernel = self.compiled(&optimized, Effort::Full, &named)?;
+        let exact = options.numerics == Numerics::Exact;
+        let kernel = self.compiled(&optimized, if exact { Effort::Exact } else { Effort::Full }, &named)?;
         if let Some(root) = &options.dump {
-            let dump = Dump::new(root, &graph.name, &kernel.fingerprint.to_le_bytes())?;
-            dump.write("core.txt", ir::text::print(graph))?;
-            dump.write("fused.txt", ir::text::print(&optimized))?;
-            dump.write("stablehlo.mlir", lower::lower(&optimized, &named)?.text()?)?;
-            dump.write("hlo.txt", hlo_text(&kernel.executable)?)?;
+            // What cannot be dumped runs all the same.
+            let _ = dump(root, graph, &optimized, &named, &kernel);
         }
         Ok(kernel)
     }
@@ -71,6 +70,14 @@ impl Session {
         let executable = self.portable_executable(&canonical, located, signature, effort)?;
         Ok(Kernel { executable, fingerprint })
     }
+}
+
+fn dump(root: &Path, graph: &Graph, optimized: &Graph, named: &LowerOptions, kernel: &Kernel) -> Result<()> {
+    let dump = Dump::new(root, &graph.name, &kernel.fingerprint.to_le_bytes())?;
+    dump.write("core.txt", ir::text::print(graph))?;
+    dump.write("fused.txt", ir::text::print(optimized))?;
+    dump.write("stablehlo.mlir", lower::lower(optimized, named)?.text()?)?;
+    dump.write("hlo.txt", hlo_text(&kernel.executable)?)
 }
 
 fn fingerprint(canonical: &[u8]) -> u64 {

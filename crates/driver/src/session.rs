@@ -49,6 +49,8 @@ pub(crate) enum Effort {
     Full,
     /// As little as it can, for small programs.
     Least,
+    /// All that leaves every rounding in place, also those of narrow floats.
+    Exact,
 }
 
 /// What a session did so far.
@@ -170,7 +172,8 @@ impl Session {
         let options = with_flags(CompileOptions { portable: true, ..CompileOptions::default() });
         let options = match effort {
             Effort::Least if self.client.platform_name() == "cpu" => options.fast_compile(),
-            _ => options,
+            Effort::Exact => with_rounding(options),
+            Effort::Full | Effort::Least => options,
         };
         self.executable_with(canonical, located, signature, &options).map(|found| found.0)
     }
@@ -255,6 +258,12 @@ fn wanted_cpu_devices(by_default: usize) -> Result<usize> {
 
 fn compile_options(device: &Device) -> CompileOptions {
     with_flags(CompileOptions::for_device(device))
+}
+
+/// `options` for a program in which narrow floats are rounded wherever it says so.
+fn with_rounding(mut options: CompileOptions) -> CompileOptions {
+    options.flags.insert("xla_allow_excess_precision".to_owned(), FlagValue::Bool(false));
+    options
 }
 
 /// `options` with the flags that every compile needs.

@@ -175,6 +175,10 @@ impl Held {
             None => Err(Error::internal("a value is used before the call that makes it has started")),
         }
     }
+    /// Whether the call that makes it has not started yet.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.buffer.get().is_none()
+    }
     /// The buffer itself, if it is there.
     pub(crate) fn into_buffer(mut self) -> Option<Buffer> {
         self.buffer.take()?.ok()

@@ -447,11 +447,16 @@ impl Core {
 
     /// Keeps an execution in view until it has ended.
     pub(crate) fn watch(&self, device: usize, done: Event, origin: Origin) {
+        self.watch_at_most(device, done, origin, MOST_PENDING);
+    }
+
+    /// As [`Core::watch`]; waits for the oldest if there are more than `most`.
+    pub(crate) fn watch_at_most(&self, device: usize, done: Event, origin: Origin, most: usize) {
         let mut flight = self.flight(device);
         flight.pending.push_back((done, origin));
-        while flight.pending.len() > SOME_PENDING {
+        while flight.pending.len() > SOME_PENDING.min(most) {
             let Some((event, _)) = flight.pending.front() else { return };
-            if !event.is_ready().unwrap_or(true) && flight.pending.len() < MOST_PENDING {
+            if !event.is_ready().unwrap_or(true) && flight.pending.len() <= most {
                 return;
             }
             let Some((event, origin)) = flight.pending.pop_front() else { return };

@@ -18,4 +18,4 @@ pub(crate) mod open;
 mod report;
 
 pub(crate) use cut::Why;
-pub use report::{CutReport, Explanation, RegionReport};
+pub use report::{CutReport, Explanation, RegionCounts, RegionReport};

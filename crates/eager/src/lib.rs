@@ -32,4 +32,4 @@ pub use crate::cells::Gauge;
 pub use crate::compiled::{Operand, Produced};
 pub use crate::core::{Core, Expected, Made, Mode, OpStats, Outcome, Request, SeedSource, Stats};
 pub use error::{Error, Kind, Result};
-pub use fused::{CutReport, Explanation, RegionReport};
+pub use fused::{CutReport, Explanation, RegionCounts, RegionReport};

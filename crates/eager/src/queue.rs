@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Calls in line beyond which a caller starts them itself.
 const MOST_WAITING: usize = 4096;
+/// Regions in line beyond which a caller starts them itself: each keeps what goes into it alive.
+const MOST_REGIONS_WAITING: usize = 4;
 /// Calls that come closer than this are worth a thread of their own.
 const BURST: Duration = Duration::from_micros(5);
 /// How long that thread looks for the next before it sleeps. Longer, and it takes a processor from the plugin's threads
@@ -61,6 +63,8 @@ struct Signal {
     came: AtomicUsize,
     /// Calls that were started so far: the first of those.
     started: AtomicUsize,
+    /// Regions among those that are waiting.
+    regions: AtomicUsize,
     asleep: AtomicBool,
     closed: AtomicBool,
 }
@@ -92,6 +96,7 @@ impl Queue {
     /// Puts a call in line. To be followed by [`Core::nudge`], without locks.
     pub(crate) fn push(&self, task: Work) {
         let mut waiting = lock(&self.waiting);
+        self.signal.regions.fetch_add(usize::from(matches!(task, Work::Bundle(_))), Ordering::SeqCst);
         waiting.push_back(task);
         self.signal.came.fetch_add(1, Ordering::SeqCst);
     }
@@ -211,6 +216,15 @@ impl Core {
         }
     }
 
+    /// After a call was recorded: sees to what that has put in line, if anything.
+    pub(crate) fn pass_on(&self) {
+        if self.queue.signal.regions.load(Ordering::SeqCst) > MOST_REGIONS_WAITING {
+            self.start_waiting();
+        } else if !self.queue.is_empty() {
+            self.nudge();
+        }
+    }
+
     /// Starts what was recorded and what is in line, but not what comes meanwhile. Afterwards every value that was promised
     /// before is there, or has failed. To be called without locks.
     pub fn drain(&self) {
@@ -234,7 +248,10 @@ impl Core {
             for work in tasks.drain(..) {
                 match work {
                     Work::Call(call) => self.start_queued(starter, call),
-                    Work::Bundle(bundle) => self.start_bundle(starter, *bundle),
+                    Work::Bundle(bundle) => {
+                        self.start_bundle(starter, *bundle);
+                        signal.regions.fetch_sub(1, Ordering::SeqCst);
+                    }
                 }
                 signal.started.fetch_add(1, Ordering::SeqCst);
             }

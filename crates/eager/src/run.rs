@@ -122,7 +122,7 @@ impl Core {
         if records {
             self.record(&mut state, task);
             drop(state);
-            self.nudge();
+            self.pass_on();
             return Ok((made, vec![]));
         }
         let why = match (asked.is_some(), request.mode.fused) {

@@ -330,16 +330,18 @@ fn a_failure_within_a_region_spares_what_does_not_need_it() {
                 let held = core.0.lock().cells.get(x).unwrap().value.clone().unwrap();
                 held.buffer().unwrap().delete().unwrap();
             }
-            let (broken, whole) = (core.multiply(x, two), core.multiply(two, two));
+            let (broken, whole, kept) = (core.multiply(x, two), core.multiply(two, two), core.vector(5.0));
+            core.multiply_in_place(kept, broken);
             if round < 5 {
-                assert_eq!((core.read(broken), core.read(whole)), (6.0, 4.0));
+                assert_eq!((core.read(broken), core.read(whole), core.read(kept)), (6.0, 4.0, 30.0));
             } else {
                 let mut bytes = [0; 16];
                 let error = core.0.download(broken, &four(), &mut bytes, 0).unwrap_err().message;
                 assert!(error.contains("in aten::mul.Tensor, called at model.py:7"), "{error}");
                 assert_eq!(core.read(whole), 4.0);
+                assert_eq!(core.read(kept), 5.0, "a call that failed wrote nothing");
             }
-            [x, broken, whole].into_iter().for_each(|cell| core.0.cell_drop(cell));
+            [x, broken, whole, kept].into_iter().for_each(|cell| core.0.cell_drop(cell));
         }
         assert_eq!(core.0.explanation().regions[0].runs, 3);
     });

@@ -2,12 +2,13 @@
 
 use crate::cells::{Held, Origin};
 use crate::core::{Core, TRANSFER};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::fused::Why;
 use ir::TensorType;
 use ir::alias::Layout;
 use ir::eager::CellType;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Core {
     /// A storage of `nbytes` on `device`, with no value yet; and its address.
@@ -23,7 +24,10 @@ impl Core {
 
     /// Ends a storage.
     pub fn cell_drop(&self, cell: u64) {
-        let value = self.lock().cells.remove(cell);
+        let mut state = self.lock();
+        // One that is only recorded has no memory to free: whether it is held shows at once.
+        let value = state.cells.remove(cell).filter(|value| !value.is_promised());
+        drop(state);
         drop(value); // frees device memory, after the lock
     }
 
@@ -59,8 +63,27 @@ impl Core {
             return Err(Error::internal("an upload that is not the whole of a storage"));
         }
         let origin = Origin { op: TRANSFER, location };
-        let held = self.send_bytes(device, bytes, &tensor);
-        self.place_value(cell, ty, held, origin)
+        let mut held = self.send_bytes(device, bytes, &tensor);
+        if held.as_ref().is_err_and(|error| error.kind == Kind::OutOfMemory) {
+            self.drain_for(Why::Waited, location); // what was recorded keeps its arguments
+            held = self.send_bytes(device, bytes, &tensor);
+        }
+        self.place_value(cell, ty, held, origin)?;
+        self.bring(device, bytes.len() as u64, location);
+        Ok(())
+    }
+
+    /// Notes that so much came from the host: what was recorded keeps what it reads, so it goes on its way after a while.
+    fn bring(&self, device: usize, bytes: u64, location: u64) {
+        if !self.recording.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.lock();
+        if state.opens[device].bring(bytes) {
+            self.flush_locked(&mut state, Why::Full, location);
+            drop(state);
+            self.pass_on();
+        }
     }
 
     fn place_value(&self, cell: u64, ty: CellType, held: Result<Arc<Held>>, origin: Origin) -> Result<()> {

@@ -113,6 +113,14 @@ fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let counts = PyDict::new(py);
     let ops = ops.into_iter().map(|(op, line, counts)| (op, line, counts.calls, counts.traced, counts.sizes_read));
     counts.set_item("by_op", ops.collect::<Vec<_>>())?;
+    let told = py.detach(|| core.map(|core| core.region_counts()).unwrap_or_default());
+    let regions = PyDict::new(py);
+    regions.set_item("recorded", told.recorded)?;
+    regions.set_item("met", told.met)?;
+    regions.set_item("compiled", told.compiled)?;
+    regions.set_item("runs", told.runs)?;
+    regions.set_item("cuts", told.cuts)?;
+    counts.set_item("regions", regions)?;
     counts.set_item("executions", stats.executions)?;
     counts.set_item("shared", stats.shared)?;
     counts.set_item("traced", stats.traced)?;

@@ -12,8 +12,14 @@ use crate::run::{Feed, Starter, Task};
 use ir::{DType, TensorType};
 use runtime::{Buffer, ExecuteOptions, Execution};
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Executions under way beyond which a region waits for the oldest: each keeps what goes into it alive.
+const MOST_UNDER_WAY: usize = 64;
+/// Characters of a program's name.
+const LONGEST_NAME: usize = 80;
 
 /// A region that runs as one program.
 pub(crate) struct Bundle {
@@ -88,10 +94,14 @@ impl Core {
                 self.count_run(true);
                 self.queue.push(Work::Bundle(Box::new(Bundle::new(piece, job))));
             }
-            _ => piece.calls.into_iter().for_each(|call| {
-                self.count_run(true);
-                self.queue.push(Work::Call(call));
-            }),
+            _ => {
+                let Piece { calls, outer, .. } = piece;
+                drop(outer); // or a call would see that somebody else holds what it could take over
+                for call in calls {
+                    self.count_run(true);
+                    self.queue.push(Work::Call(call));
+                }
+            }
         }
         if matches!(why, Why::Repeats | Why::Full) {
             self.queue.wake(); // the caller goes on recording
@@ -104,17 +114,30 @@ impl Core {
         done.is_some_and(|made| made.is_ok())
     }
 
-    /// Starts a region as one program, or call by call if that fails.
+    /// Starts a region as one program. If that fails, starts it call by call, which finds the call that fails and computes
+    /// the others.
     pub(crate) fn start_bundle(&self, starter: &mut Starter, bundle: Bundle) {
-        match self.execute_bundle(starter, &bundle) {
+        let run = catch_unwind(AssertUnwindSafe(|| self.execute_bundle(starter, &bundle)));
+        let run = run.unwrap_or_else(|_| Err(Error::internal("starting a region panicked")));
+        let taken_over = run.is_err() && bundle.is_taken_over();
+        let Bundle { calls, outer, outputs, device, origin, .. } = bundle;
+        match run {
             Ok(run) => {
-                for (output, buffer) in bundle.outputs.iter().zip(run.outputs) {
+                for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.count();
                     output.fill(Ok(buffer));
                 }
-                self.watch(bundle.device, run.done, bundle.origin);
+                self.watch_at_most(device, run.done, origin, MOST_UNDER_WAY);
             }
-            Err(_) => bundle.calls.into_iter().for_each(|call| self.start_queued(starter, call)),
+            Err(error) if taken_over => {
+                let error = self.explain(&self.lock(), error, origin);
+                outputs.iter().for_each(|output| output.fill(Err(error.clone())));
+                self.note_failure(device, error);
+            }
+            Err(_) => {
+                drop((outer, outputs)); // or the calls would see that somebody else holds their values
+                calls.into_iter().for_each(|call| self.start_queued(starter, call));
+            }
         }
     }
 
@@ -145,6 +168,15 @@ impl Bundle {
         let outputs = values.zip(&live).filter(|(_, live)| **live).map(|(held, _)| held.clone()).collect();
         let (device, location) = calls.first().map_or((0, 0), |call| (call.device, call.origin.location));
         Bundle { job, calls, outer, uses, outputs, device, origin: Origin { op: REGION, location } }
+    }
+
+    /// Whether the plugin has kept something that it was to take over.
+    fn is_taken_over(&self) -> bool {
+        let Some(Ok(fused)) = self.job.done.get() else { return false };
+        fused.kernel.executable.signature().donated.iter().any(|&i| match fused.inputs[i] {
+            Input::Outer(n) => self.outer[n].buffer().is_ok_and(Buffer::is_gone),
+            _ => false,
+        })
     }
 
     fn inputs(&self, core: &Core, starter: &mut Starter, fused: &Fused) -> Result<Vec<Arc<Held>>> {
@@ -203,5 +235,5 @@ impl State {
 
 /// A name that files and programs may have.
 fn identifier(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    name.chars().take(LONGEST_NAME).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

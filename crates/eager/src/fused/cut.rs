@@ -78,7 +78,7 @@ pub(crate) fn place(open: &Open) -> Option<usize> {
     if open.len() < MOST_CALLS && open.nodes() < MOST_NODES {
         return None;
     }
-    let later = open.marks().iter().enumerate().skip(open.len() / 2);
+    let later = open.marks().iter().enumerate().skip((open.len() / 2).max(1));
     let marks = later.filter_map(|(at, mark)| Some((at, (*mark)?)));
     let mut counts: FxHashMap<Mark, usize> = FxHashMap::default();
     marks.clone().for_each(|(_, mark)| *counts.entry(mark).or_default() += 1);

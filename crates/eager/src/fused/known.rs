@@ -16,6 +16,8 @@ const SWAP: u64 = 4;
 const ADVANCE: u64 = 16;
 /// Occurrences of regions with a program that pay for one more. A stream that keeps changing earns none.
 const PRICE: u64 = 4;
+/// Regions with a program that are kept.
+const MOST_PROGRAMS: usize = 512;
 /// Regions without a program that are remembered.
 const MOST_SEEN: usize = 4096;
 /// Calls below which a region is not worth a program.
@@ -30,11 +32,16 @@ pub(crate) struct Known {
     regions: Slab<Region>,
     /// Without a program, in the order they were first seen.
     seen: VecDeque<usize>,
+    /// With one.
+    programs: Vec<usize>,
+    /// Pieces met so far.
+    met: u64,
     /// Regions met so far.
     count: u64,
     ordered: u64,
-    /// Occurrences that ran, or were to run, as one program.
+    /// Occurrences that ran, or were to run, as one program; and those that did.
     paid: u64,
+    runs: u64,
     /// All keys so far, hashed in order: the same on every host that runs the same script.
     sequence: u64,
 }
@@ -48,6 +55,8 @@ pub(crate) struct Region {
     hash: u64,
     pub(crate) origins: Vec<Origin>,
     pub(crate) occurrences: u64,
+    /// When it came last, counted in pieces.
+    last: u64,
     /// How often it ran as one program.
     pub(crate) runs: u64,
     pub(crate) job: Option<Arc<Job>>,
@@ -82,6 +91,8 @@ impl Known {
         let at_once = piece.at_once();
         let region = &mut self.regions[index];
         region.occurrences += 1;
+        self.met += 1;
+        region.last = self.met;
         let mut ordered = None;
         if region.job.is_none() && (at_once || afford && region.occurrences >= ORDER) {
             let order = order(piece);
@@ -89,9 +100,14 @@ impl Known {
             ordered = Some(order);
             self.ordered += 1;
             self.seen.retain(|&i| i != index);
+            self.programs.push(index);
         }
-        match region.job.clone() {
-            Some(job) if at_once || region.occurrences >= SWAP => {
+        let (job, occurrences) = (region.job.clone(), region.occurrences);
+        if self.programs.len() > MOST_PROGRAMS {
+            self.forget_program();
+        }
+        match job {
+            Some(job) if at_once || occurrences >= SWAP => {
                 self.paid += 1;
                 (Verdict::Program(index, job), ordered)
             }
@@ -101,9 +117,19 @@ impl Known {
 
     /// Counts a run of a region as one program.
     pub(crate) fn count_run(&mut self, index: usize) {
+        self.runs += 1;
         if let Some(region) = self.regions.get_mut(index) {
             region.runs += 1;
         }
+    }
+
+    /// How often regions ran as one program, and how many have one now.
+    pub(crate) fn runs_and_programs(&self) -> (u64, u64) {
+        let compiled = |&&index: &&usize| {
+            let job = self.regions[index].job.as_ref();
+            job.and_then(|job| job.done.get()).is_some_and(|made| made.is_ok())
+        };
+        (self.runs, self.programs.iter().filter(compiled).count() as u64)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Region> {
@@ -131,6 +157,7 @@ impl Known {
             hash: piece.hash,
             origins: piece.calls.iter().map(|call| call.origin).collect(),
             occurrences: 0,
+            last: 0,
             runs: 0,
             job: None,
             instead_of: self.nearest(piece),
@@ -158,7 +185,21 @@ impl Known {
     }
 
     fn forget_oldest(&mut self) {
-        let Some(index) = self.seen.pop_front() else { return };
+        if let Some(index) = self.seen.pop_front() {
+            self.forget(index);
+        }
+    }
+
+    /// Forgets the region with a program that has not come for longest.
+    fn forget_program(&mut self) {
+        let oldest = (0..self.programs.len()).min_by_key(|&i| self.regions[self.programs[i]].last);
+        if let Some(i) = oldest {
+            let index = self.programs.swap_remove(i);
+            self.forget(index);
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
         let region = self.regions.remove(index);
         if self.by_start.get(&region.stream[0]) == Some(&index) {
             self.by_start.remove(&region.stream[0]);

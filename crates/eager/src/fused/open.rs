@@ -17,6 +17,9 @@ pub(crate) mod wire {
     pub(crate) const SEED: u64 = 4;
 }
 
+/// Bytes from the host beyond which a region is cut, since it keeps what it reads.
+const MOST_BROUGHT: u64 = 256 << 20;
+
 /// Calls that were recorded since the last cut, on one device.
 #[derive(Default)]
 pub(crate) struct Open {
@@ -32,6 +35,8 @@ pub(crate) struct Open {
     outer: Vec<Arc<Held>>,
     /// Core ops of all programs together.
     nodes: usize,
+    /// Bytes that came from the host since the last cut.
+    brought: u64,
     /// By call, how good it is to cut before it, where that is known.
     marks: Vec<Option<Mark>>,
 }
@@ -88,6 +93,12 @@ impl Open {
         self.nodes += nodes;
         self.ends.push(self.stream.len());
         self.calls.push(call);
+    }
+
+    /// Notes that so many bytes came from the host. Whether that makes it time for a cut.
+    pub(crate) fn bring(&mut self, bytes: u64) -> bool {
+        self.brought += bytes;
+        self.brought >= MOST_BROUGHT && !self.calls.is_empty()
     }
 
     fn wire(&mut self, feed: &Feed) -> u64 {

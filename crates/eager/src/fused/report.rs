@@ -59,7 +59,30 @@ pub struct CutReport {
     pub count: u64,
 }
 
+/// Its counters alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RegionCounts {
+    /// Calls that were recorded.
+    pub recorded: u64,
+    /// Different regions met so far.
+    pub met: u64,
+    /// Regions that have a program.
+    pub compiled: u64,
+    /// How often one ran as that.
+    pub runs: u64,
+    /// How often a region was cut.
+    pub cuts: u64,
+}
+
 impl Core {
+    /// How much of what fused mode did so far, on all devices.
+    pub fn region_counts(&self) -> RegionCounts {
+        let state = self.lock();
+        let (runs, compiled) = state.known.runs_and_programs();
+        let cuts = state.cuts.values().sum();
+        RegionCounts { recorded: state.recorded, met: state.known.count(), compiled, runs, cuts }
+    }
+
     /// What fused mode did so far, on all devices.
     pub fn explanation(&self) -> Explanation {
         let state = self.lock();
