@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python")
 from zoo import ZOO, Size
 
 RESAMPLES = 2000
-# Steps before anything is timed: a region's program is used from its fourth occurrence on, and an optimizer's first steps
-# are not like its later ones.
+# Steps before anything is timed: a region's program is used from its fourth occurrence on, and an optimizer's first
+# steps are not like its later ones.
 WARM_UP = 9
 VARIANTS = ("strict", "fused", "cpu", "compiled")
 # Twelve models each. The large ones' compiled step takes over 50 ms on two cores.
