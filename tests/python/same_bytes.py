@@ -15,6 +15,7 @@ import torch
 import torchtpu
 import zoo
 from torch import nn
+from torchtpu import _plugins
 from torchtpu._native import Program
 
 STAGES = ("core", "fused", "stablehlo")
@@ -56,7 +57,9 @@ def main() -> None:
         found[name] = digest(trace)
         for stage in STAGES:
             with ThreadPoolExecutor(threads) as pool:
-                texts = list(pool.map(lambda s, t=trace: Program(t, plugin="cpu").text(s), [stage] * threads))
+                texts = list(
+                    pool.map(lambda s, t=trace: Program(t, plugin=_plugins.current()).text(s), [stage] * threads)
+                )
             assert len(set(texts)) == 1, f"threads disagree on {name}'s {stage}"
             found[f"{name}, {stage}"] = digest(texts[0].encode())
     print(json.dumps(found))

@@ -13,7 +13,7 @@ const ORDER: u64 = 2;
 /// The occurrence from which it runs as that program.
 const SWAP: u64 = 4;
 /// Programs that may be ordered before any has paid.
-const ADVANCE: u64 = 16;
+const ADVANCE: u64 = 32;
 /// Occurrences of regions with a program that pay for one more. A stream that keeps changing earns none.
 const PRICE: u64 = 4;
 /// Regions with a program that are kept.
@@ -98,7 +98,7 @@ impl Known {
             let order = order(piece);
             region.job = Some(order.job.clone());
             ordered = Some(order);
-            self.ordered += 1;
+            self.ordered += u64::from(!at_once);
             self.seen.retain(|&i| i != index);
             self.programs.push(index);
         }
@@ -108,7 +108,7 @@ impl Known {
         }
         match job {
             Some(job) if at_once || occurrences >= SWAP => {
-                self.paid += 1;
+                self.paid += u64::from(!at_once);
                 (Verdict::Program(index, job), ordered)
             }
             _ => (Verdict::Calls, ordered),
