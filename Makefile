@@ -9,6 +9,8 @@ LLVM := /usr/lib/llvm-22
 export MLIR_SYS_220_PREFIX := $(LLVM)
 export TABLEGEN_220_PREFIX := $(LLVM)
 export LIBCLANG_PATH := $(LLVM)/lib
+# Each takes two GB of memory.
+WORKERS := $(shell n=$$(nproc); echo $$((n < 8 ? n : 8)))
 
 SOURCES := $(shell git ls-files 'crates/*' 'csrc/*' 'python/*' Cargo.toml Cargo.lock pyproject.toml 2>/dev/null)
 INSTALLED := .venv/.installed-torchtpu
@@ -76,7 +78,7 @@ test-rust: setup-develop
 
 test-python: setup-develop
 	@echo "==> Python tests"
-	@$(PYTHON) -m pytest -q tests/python
+	@$(PYTHON) -m pytest -q -n $(WORKERS) --dist worksteal tests/python
 
 bench: setup-develop ## Step times beside eager and inductor; compile and call overheads.
 	$(PYTHON) benches/overhead.py

@@ -158,15 +158,23 @@ class Browser:
         self.settle()
 
     def click(self, selector: str) -> None:
-        """Clicks in the middle of the first element that matches, which must be there and in sight."""
-        quoted = json.dumps(selector)
-        box = self.eval(
-            f"(() => {{ const e = document.querySelector({quoted});"
+        """Clicks in the middle of the first element that matches; raises `TimeoutError` if it never lies still."""
+        # What the page draws as it scrolls may move the element: it has to lie still, with nothing before it.
+        place = (
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center', behavior: 'instant'});"
-            " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+            " const b = e.getBoundingClientRect(), at = [b.x + b.width / 2, b.y + b.height / 2];"
+            " return e.contains(document.elementFromPoint(...at)) ? at : null; })()"
         )
+        deadline = time.monotonic() + self.timeout
+        before, at = None, self.eval(place)
+        while at is None or at != before:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{selector} lies nowhere where it can be clicked")
+            self.settle()
+            before, at = at, self.eval(place)
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+            self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], button="left", clickCount=1)
         self.settle()
 
     def media(self, width: int = 1440, height: int = 1000, dark: bool = False) -> None:
