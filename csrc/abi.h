@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 4
+#define TORCHTPU_ABI 5
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -95,6 +95,15 @@ typedef struct {
   uint64_t free;
 } TpuMemory;
 
+// An execution that a device ran. Times are nanoseconds since 1970.
+typedef struct {
+  const char* name;
+  const char* line; // file:line; empty if that is not known
+  int32_t device;
+  int64_t begin;
+  int64_t end;
+} TpuSpan;
+
 typedef struct {
   uint32_t abi;
   uint32_t size;
@@ -111,13 +120,16 @@ typedef struct {
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
   int32_t (*dispatch)(TpuCall*);
   int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size, uint64_t location);
-  int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size, uint64_t location); // TPU_NEEDS_RESULTS: clone it first
+  // TPU_NEEDS_RESULTS: clone it first.
+  int32_t (*download)(TpuCell, const TpuTensorType*, void* bytes, uint64_t size, uint64_t location);
   int32_t (*send)(TpuCell from, TpuCell to);
   int32_t (*synchronize)(int32_t device);
   int32_t (*idle)(int32_t device); // whether all that was started has ended
   int32_t (*memory)(int32_t device, TpuMemory*);
   void (*reset_memory)(int32_t device, int32_t peak); // the peak, or else the counts since the last reset
   uint64_t (*locate)(const char* file, int32_t line, const char* function);
+  int32_t (*start_profile)(void);
+  int32_t (*stop_profile)(const TpuSpan**, uint64_t* count); // what ran since then; valid until this thread asks again
   const char* (*last_error)(int32_t* kind);
 } TpuCore;
 

@@ -98,7 +98,8 @@ def build(target: Path) -> None:
             "g++ (apt install g++ python3-dev), or the PyTorch version that the wheel was made for"
         )
     home = Path(torch.__file__).parent
-    includes = [home / "include", home / "include/torch/csrc/api/include", sysconfig.get_paths()["include"]]
+    folders = ("include", "include/torch/csrc/api/include", "include/kineto")
+    includes = [*(home / folder for folder in folders), sysconfig.get_paths()["include"]]
     asked = shlex.split(os.environ.get("CXXFLAGS", ""))
     flags = [*_FLAGS, *asked, *(f"-I{folder}" for folder in includes)]
     with tempfile.TemporaryDirectory() as scratch:

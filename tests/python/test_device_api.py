@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from fused_at_once import fused_at_once
 from torch import nn
 from torch.autograd import DeviceType
 
@@ -201,6 +207,36 @@ def test_the_profiler_shows_device_time() -> None:
         (x @ x @ x).sum().item()
     products = next(event for event in timed.key_averages() if event.key == "aten::mm")
     assert products.device_time > 0
+
+
+def profiled(step: Callable[[], object], path: Path) -> tuple[set[str], list[dict[str, Any]]]:
+    """The names that a profile of `step` has on the device, and the executions of its trace."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=activities) as profile:
+        step()
+    profile.export_chrome_trace(str(path))
+    executions = [event for event in json.loads(path.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+    return {event.key for event in profile.key_averages() if event.self_device_time_total > 0}, executions
+
+
+def test_the_profiler_names_what_ran_on_the_device(tmp_path: Path) -> None:
+    x = torch.full((100, 100), 0.01, device="tpu")
+    x.tanh()  # before the profile, and not in it
+
+    def step() -> float:
+        return (x @ x).sum().item()
+
+    names, executions = profiled(step, tmp_path / "strict.json")
+    assert names == {"aten::mm.default", "aten::sum.default"}
+    assert [event["name"] for event in executions] == ["aten::mm.default", "aten::sum.default"]
+    assert all(event["args"]["line"].startswith(f"{__file__}:") for event in executions)
+    assert executions[0]["ts"] + executions[0]["dur"] <= executions[1]["ts"] + 0.001, "one after the other"
+    with fused_at_once():
+        names, executions = profiled(step, tmp_path / "fused.json")
+    assert [re.sub(r"\d+", "N", name) for name in names] == ["step:N"]
+    assert len(executions) == 1
+    compiled = torch.compile(step, backend="torchtpu")
+    assert profiled(compiled, tmp_path / "compiled.json")[0] == {"a compiled program"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 use crate::cells::Gauge;
 use crate::core::{Core, Expected, Made, Mode, Outcome, Request};
 use crate::error::{Error, Kind, Result};
+use crate::timeline::Span;
 use crate::words;
 use ir::alias::Layout;
 use ir::eager::CellType;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -121,6 +122,16 @@ pub struct Memory {
     free: u64,
 }
 
+/// `TpuSpan`.
+#[repr(C)]
+pub struct Noted {
+    name: *const c_char,
+    line: *const c_char,
+    device: i32,
+    begin: i64,
+    end: i64,
+}
+
 /// `TpuCore`.
 #[repr(C)]
 pub struct Table {
@@ -146,6 +157,8 @@ pub struct Table {
     memory: extern "C" fn(i32, *mut Memory) -> i32,
     reset_memory: extern "C" fn(i32, i32),
     locate: extern "C" fn(*const c_char, i32, *const c_char) -> u64,
+    start_profile: extern "C" fn() -> i32,
+    stop_profile: extern "C" fn(*mut *const Noted, *mut u64) -> i32,
     last_error: extern "C" fn(*mut i32) -> *const c_char,
 }
 
@@ -173,6 +186,8 @@ pub static TABLE: Table = Table {
     memory,
     reset_memory,
     locate,
+    start_profile,
+    stop_profile,
     last_error,
 };
 
@@ -183,6 +198,8 @@ const FAILED: i32 = 3;
 
 thread_local! {
     static ERROR: RefCell<(CString, Kind)> = RefCell::new((CString::default(), Kind::Runtime));
+    /// What this thread's last `stop_profile` gave.
+    static NOTED: RefCell<(Vec<Noted>, Vec<[CString; 2]>)> = const { RefCell::new((vec![], vec![])) };
     /// The results of this thread's last call: what `Call::results` points to.
     static RESULTS: RefCell<(Vec<Fresh>, Vec<Option<Made>>)> = const { RefCell::new((vec![], vec![])) };
 }
@@ -471,6 +488,32 @@ extern "C" fn locate(file: *const c_char, line: i32, function: *const c_char) ->
         let (file, function) = unsafe { (CStr::from_ptr(file), CStr::from_ptr(function)) };
         let line = u32::try_from(line).unwrap_or(0);
         Ok(core()?.locate(&file.to_string_lossy(), line, &function.to_string_lossy()))
+    })
+}
+
+extern "C" fn start_profile() -> i32 {
+    guard(FAILED, || core_if_made().map_or(Ok(()), |core| core.start_profile()).map(|()| OK))
+}
+
+#[allow(unsafe_code)]
+extern "C" fn stop_profile(spans: *mut *const Noted, count: *mut u64) -> i32 {
+    guard(FAILED, || {
+        let found = core_if_made().map_or(Ok(vec![]), |core| core.stop_profile())?;
+        let text = |s: &str| CString::new(s.replace('\0', " ")).unwrap_or_default();
+        NOTED.with_borrow_mut(|(noted, texts)| {
+            *texts = found.iter().map(|span| [text(&span.name), text(&span.line)]).collect();
+            let note = |(span, [name, line]): (&Span, &[CString; 2])| Noted {
+                name: name.as_ptr(),
+                line: line.as_ptr(),
+                device: span.device as i32,
+                begin: span.begin,
+                end: span.end,
+            };
+            *noted = found.iter().zip(texts.iter()).map(note).collect();
+            // SAFETY: the shim passes places for both.
+            unsafe { (*spans, *count) = (noted.as_ptr(), noted.len() as u64) };
+        });
+        Ok(OK)
     })
 }
 

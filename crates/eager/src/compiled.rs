@@ -116,10 +116,12 @@ impl Core {
             loans[argument].as_ref().is_some_and(|loan| self.release(device, loan))
         };
         let mut seed = || Ok(self.seed(device, 0));
+        let begin = self.timeline.begin();
         let launched = runner.launch(device, &placed, &mut release, &mut seed);
         let origin = Origin { op: PROGRAM, location };
         match launched {
             Ok(mut launched) => {
+                self.note_span(begin, &launched.done, device, origin, None);
                 self.keep_promises(&mut launched.mutations, &loans, origin);
                 drop(turn);
                 self.collect(launched, device, &placed, &loans, origin)

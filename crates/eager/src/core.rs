@@ -11,6 +11,7 @@ use crate::fused::open::Open;
 use crate::plan::{Extents, Kernel, New, Plan};
 use crate::queue::Queue;
 use crate::registry::{self, Op};
+use crate::timeline::Timeline;
 use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
@@ -143,6 +144,7 @@ pub struct Core {
     flights: Vec<Mutex<Flight>>,
     pub(crate) queue: Queue,
     pub(crate) compiler: Compiler,
+    pub(crate) timeline: Timeline,
     /// Whether there may be an open region with calls.
     pub(crate) recording: AtomicBool,
     seeds: OnceLock<SeedSource>,
@@ -210,6 +212,7 @@ impl Core {
             ledgers: devices.iter().map(|_| Arc::default()).collect(),
             flights: devices.iter().map(|_| Mutex::default()).collect(),
             compiler: Compiler::new(session.clone()),
+            timeline: Timeline::default(),
             recording: AtomicBool::new(false),
             session,
             devices,

@@ -25,6 +25,7 @@ mod run;
 mod space;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod transfer;
 mod words;
 
@@ -33,3 +34,4 @@ pub use crate::compiled::{Operand, Produced};
 pub use crate::core::{Core, Expected, Made, Mode, OpStats, Outcome, Request, SeedSource, Stats};
 pub use error::{Error, Kind, Result};
 pub use fused::{CutReport, Explanation, RegionCounts, RegionReport};
+pub use timeline::Span;

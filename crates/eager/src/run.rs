@@ -208,8 +208,10 @@ impl Core {
         outputs.iter().for_each(|output| output.count());
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
+        let begin = self.timeline.begin();
         let error = match self.execute(&plan, &kernel, &held, device) {
             Ok(run) => {
+                self.note_span(begin, &run.done, device, origin, None);
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.fill(Ok(buffer));
                 }

@@ -117,6 +117,8 @@ impl Core {
     /// Starts a region as one program. If that fails, starts it call by call, which finds the call that fails and computes
     /// the others.
     pub(crate) fn start_bundle(&self, starter: &mut Starter, bundle: Bundle) {
+        let begin = self.timeline.begin();
+        let name = begin.map(|_| self.lock().region_name(bundle.calls.iter().map(|call| call.origin)));
         let run = catch_unwind(AssertUnwindSafe(|| self.execute_bundle(starter, &bundle)));
         let run = run.unwrap_or_else(|_| Err(Error::internal("starting a region panicked")));
         let taken_over = run.is_err() && bundle.is_taken_over();
@@ -127,6 +129,7 @@ impl Core {
                     output.count();
                     output.fill(Ok(buffer));
                 }
+                self.note_span(begin, &run.done, device, origin, name.as_deref());
                 self.watch_at_most(device, run.done, origin, MOST_UNDER_WAY);
             }
             Err(error) if taken_over => {
