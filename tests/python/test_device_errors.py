@@ -29,6 +29,48 @@ def error(call: Callable[..., Any], device: str) -> Exception:
     return caught.value
 
 
+# --- numbers that PyTorch refuses, after others that it does not ----------------------------------------------------
+
+NUMBERS: dict[str, tuple[Callable[[Tensor, Any], Any], Any, Any]] = {
+    "softshrink": (F.softshrink, 0.5, -1.0),
+    "normal_": (lambda x, n: x.normal_(0, n), 0.5, -1.0),
+    "uniform_": (lambda x, n: x.uniform_(-1.5, n), 0.5, -2.0),
+    "exponential_": (lambda x, n: x.exponential_(n), 0.5, -1.0),
+    "geometric_": (lambda x, n: x.geometric_(n), 0.5, 2.0),
+    "bernoulli_": (lambda x, n: x.bernoulli_(n), 0.6, 2.0),
+    "cauchy_": (lambda x, n: x.cauchy_(0, n), 0.5, -1.0),
+    "log_normal_": (lambda x, n: x.log_normal_(0, n), 0.5, -1.0),
+    "native_dropout": (lambda x, n: torch.native_dropout(x, n, True), 0.3, 2.0),
+    "huber_loss": (lambda x, n: F.huber_loss(x, x + 1, delta=n), 0.5, -1.0),
+    "smooth_l1_loss": (lambda x, n: F.smooth_l1_loss(x, x + 1, beta=n), 0.5, -1.0),
+    "integer power": (lambda x, n: x.int() ** n, 4, -1),
+    "fill_": (lambda x, n: x.to(torch.uint8).fill_(n), 3, 300),
+    "masked_fill": (lambda x, n: x.to(torch.int8).masked_fill(x > 0, n), 3, -129),
+    "full": (lambda x, n: torch.full((2,), n, dtype=torch.int32, device=x.device), 3, 2**40),
+    "full, f16": (lambda x, n: torch.full((2,), n, dtype=torch.float16, device=x.device), 3.0, 1e6),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_refused_however_often_the_op_ran_with_others(name: str) -> None:
+    call, good, bad = NUMBERS[name]
+
+    def refusal(device: str) -> str:
+        x = torch.linspace(0, 2, 6).to(device)
+        for share in (1, 0.75, 0.5):
+            call(x.clone(), good * share if isinstance(good, float) else good + int(4 * share))
+        return str(error(lambda _: call(x.clone(), bad), device))
+
+    assert refusal("tpu") == refusal("cpu")
+
+
+def test_a_power_is_computed_as_its_exponent_asks() -> None:
+    x = torch.linspace(-3, 3, 101)
+    for exponent in (2.5, 2.0, 3, 4, 0.5, 2, -1.0, 0.0, 1.5, -2):
+        torch.testing.assert_close((x.to("tpu") ** exponent).cpu(), x**exponent, equal_nan=True)
+    assert torch.equal((x.to("tpu") ** 2.0).cpu(), x * x), "as a product, which the general formula rounds otherwise"
+
+
 # --- in PyTorch's words -----------------------------------------------------------------------------------------------
 
 

@@ -249,7 +249,21 @@ impl Draft {
                 outputs[i].replaces = inputs.iter().position(|s| matches!(s, Source::Cell(n) if n == slot));
             }
         }
-        let words = request.words.into();
-        Ok(Plan { words, types, bound, guards, assumed, kernel, inputs, donated, outputs, results, written, extents })
+        let (words, conditions) = (request.words.into(), traced.conditions);
+        Ok(Plan {
+            words,
+            types,
+            bound,
+            guards,
+            conditions,
+            assumed,
+            kernel,
+            inputs,
+            donated,
+            outputs,
+            results,
+            written,
+            extents,
+        })
     }
 }

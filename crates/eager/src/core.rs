@@ -1,7 +1,7 @@
 //! The device as one object: storages, plans, what is under way.
 
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
-use crate::cells::{Cells, Gauge, Held, Ledger, Origin, TypeId};
+use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
 use crate::fused::Why;
 use crate::fused::compile::Compiler;
@@ -445,7 +445,7 @@ impl Core {
 
     /// `error` with the op and the line, and with who holds memory if it has run out.
     pub(crate) fn explain(&self, state: &State, error: Error, origin: Origin) -> Error {
-        state.with_holders(error.during(op_name(origin.op), &state.line(origin.location)))
+        state.with_holders(error.during(op_name(origin.op), &state.line(origin.location)), Some(origin))
     }
 
     /// Keeps an execution in view until it has ended.
@@ -536,23 +536,30 @@ impl State {
         if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) }
     }
 
-    /// `error` with who holds memory, if that has run out.
-    pub(crate) fn with_holders(&self, mut error: Error) -> Error {
+    /// `error` with who holds memory, or is about to, if that has run out; `failed` is the call that did not get any.
+    pub(crate) fn with_holders(&self, mut error: Error, failed: Option<Origin>) -> Error {
         if error.kind == crate::Kind::OutOfMemory {
-            error.message.push_str(&self.holders());
+            error.message.push_str(&self.holders(failed));
         }
         error
     }
 
     /// The largest values and the lines that made them.
-    fn holders(&self) -> String {
+    fn holders(&self, failed: Option<Origin>) -> String {
         let mut by_line: FxHashMap<(u64, u32), (u64, usize)> = FxHashMap::default();
-        for cell in self.cells.iter().filter(|c| c.value.as_ref().is_some_and(|v| v.buffer().is_ok())) {
+        let failed = failed.map(|origin| (origin.location, origin.op));
+        let made = |c: &Cell, v: &Held| {
+            v.buffer().is_ok() || v.is_promised() && Some((c.origin.location, c.origin.op)) != failed
+        };
+        for cell in self.cells.iter().filter(|c| c.value.as_ref().is_some_and(|v| made(c, v))) {
             let entry = by_line.entry((cell.origin.location, cell.origin.op)).or_default();
             *entry = (entry.0 + cell.nbytes, entry.1 + 1);
         }
         let mut lines: Vec<_> = by_line.into_iter().collect();
         lines.sort_by_key(|&(key, (bytes, _))| (std::cmp::Reverse(bytes), key));
+        if lines.is_empty() {
+            return String::new();
+        }
         let mut text = String::from("\nThe largest holders of device memory:");
         for ((location, op), (bytes, count)) in lines.into_iter().take(5) {
             let place = Some(self.line(location)).filter(|p| !p.is_empty()).unwrap_or_else(|| "?".to_owned());

@@ -1,9 +1,10 @@
 //! What a call that was seen before does.
 
 use crate::cells::TypeId;
-use crate::words::dtype_code;
+use crate::words::{dtype_code, scalar_now};
 use ir::Graph;
 use ir::eager::CellType;
+use ir::ops::Condition;
 use runtime::Executable;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) bound: Option<i64>,
     /// Scalars, and the bits they must have.
     pub(crate) guards: Vec<(usize, u64)>,
+    /// What must hold of the others.
+    pub(crate) conditions: Vec<Condition>,
     /// Types that cells without a value are taken to have, by slot.
     pub(crate) assumed: Vec<(usize, TypeId)>,
     /// `None` if all results are inputs.
@@ -121,5 +124,6 @@ impl Plan {
             && self.types[..] == *types
             && self.bound == bound
             && self.guards.iter().all(|&(i, bits)| scalars.get(i) == Some(&bits))
+            && self.conditions.iter().all(|c| c.holds(|sym| scalar_now(sym, scalars)))
     }
 }

@@ -19,7 +19,7 @@ impl Core {
         self.device(device)?;
         self.count_storage();
         let mut state = self.lock();
-        state.cells.add(device, nbytes).map_err(|e| state.with_holders(e))
+        state.cells.add(device, nbytes).map_err(|e| state.with_holders(e, None))
     }
 
     /// Ends a storage.
@@ -37,7 +37,7 @@ impl Core {
     /// When there is no address left.
     pub fn cell_resize(&self, cell: u64, nbytes: u64) -> Result<usize> {
         let mut state = self.lock();
-        state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e))
+        state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e, None))
     }
 
     /// The storage whose range begins at `address`. Whoever wraps an address inside of one would mean what lies there, and

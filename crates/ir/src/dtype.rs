@@ -116,6 +116,17 @@ impl DType {
             other => other,
         }
     }
+    /// The largest finite number of a float, or of a complex number's parts; of any other type that of `f64`.
+    pub fn largest(self) -> f64 {
+        match self {
+            DType::F16 => f64::from(half::f16::MAX),
+            DType::BF16 => f64::from(half::bf16::MAX),
+            DType::F8E4M3FN => 448.0,
+            DType::F8E5M2 => 57344.0,
+            DType::F32 | DType::C64 => f64::from(f32::MAX),
+            _ => f64::MAX,
+        }
+    }
     /// The type PyTorch accumulates in: `f32` for the 8- and 16-bit floats, itself for the rest.
     pub fn accumulator(self) -> DType {
         match self {

@@ -16,7 +16,7 @@ use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Number;
 use crate::loc::Loc;
 use crate::ops::support::torch_name;
-use crate::ops::{Arg, Bounded, Call, Context, Cut, Entry, Outs, Rule, Scalar, TensorArg, Variant};
+use crate::ops::{Arg, Bounded, Call, Condition, Context, Cut, Entry, Outs, Rule, Scalar, TensorArg, Variant};
 use crate::symbol::Sym;
 use crate::types::{Shape, TensorType};
 use std::collections::BTreeSet;
@@ -80,6 +80,8 @@ pub struct EagerGraph {
     pub written: Vec<(usize, CellType)>,
     /// Symbols that the rule asked for.
     pub consulted: BTreeSet<Arc<str>>,
+    /// What must hold of those it did not ask for.
+    pub conditions: Vec<Condition>,
     /// Which extents are data.
     pub extents: Extents,
 }
@@ -322,6 +324,7 @@ impl<'a> Tracing<'a> {
         extents: Extents,
     ) -> Result<EagerGraph> {
         let consulted = self.context.symbols.consulted_names();
+        let conditions = self.context.conditions.take();
         let graph = crate::fold::fold(&self.b.finish(), crate::fold::DEFAULT_LIMIT)?;
         let (graph, kept) = graph.without_unused_inputs();
         let inputs = graph.inputs.iter().zip(kept).map(|(input, was)| match &input.kind {
@@ -330,7 +333,7 @@ impl<'a> Tracing<'a> {
             InputKind::Position(position) => EagerInput::Position(*position),
             _ => EagerInput::Cell(was),
         });
-        Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted, extents })
+        Ok(EagerGraph { inputs: inputs.collect(), graph, results, written, consulted, conditions, extents })
     }
 
     /// Puts a new tensor out, as PyTorch would lay it out.

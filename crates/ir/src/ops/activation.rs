@@ -151,7 +151,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[9], 0"),
             ok("f32[4]{nan,inf,-inf,0.5}"),
             ok("bf16[9]"),
-            err("f32[2], -1", "lambda must be greater or equal to 0, but found to be -1"),
+            err("f32[2], -1", "lambda must be in range [0, "),
             err("i64[3]", "not implemented for 'Long'"),
         ],
     )
@@ -333,6 +333,11 @@ fn hardswish(c: &Call<'_>, b: &Builder, _: ValueId) -> Result<ValueId> {
     on_floats(c, b, "hardswish", ["self"], |[x]| x * ramp(x) / 6.0)
 }
 
+/// With six digits, as C++ prints a number by default.
+fn as_printed(n: f64) -> String {
+    if n < 1e6 { n.to_string() } else { format!("{n:.5e}").replace('e', "e+") }
+}
+
 /// Whether `-bound <= x <= bound`.
 pub(super) fn within<'e>(x: Expr<'e>, bound: Expr<'e>) -> Expr<'e> {
     x.at_least(-bound) & x.at_most(bound)
@@ -340,9 +345,14 @@ pub(super) fn within<'e>(x: Expr<'e>, bound: Expr<'e>) -> Expr<'e> {
 
 fn softshrink(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let lambd = c.scalar("lambd")?;
-    if let Some(n) = lambd.known() {
-        ensure!(n.as_f64() >= 0.0, "lambda must be greater or equal to 0, but found to be {}.", n.as_f64());
-    }
+    let dtype = c.dtype_of("self")?;
+    ensure!(
+        !dtype.is_float() || c.requires(&lambd, move |n| (0.0..=dtype.largest()).contains(&n)),
+        "lambda must be in range [0, {}] for input dtype {}, but found {}",
+        as_printed(dtype.largest()),
+        super::support::torch_name(dtype),
+        lambd.now().as_f64()
+    );
     one(on_floats(c, b, "softshrink", ["self", "lambd"], |[x, lambd]| {
         let low = x.less(-lambd).select(x + lambd, x * 0.0);
         x.greater(lambd).select(x - lambd, low)

@@ -1,5 +1,6 @@
 //! One aten call as an expansion sees it: arguments by their schema names, of the types it asks for.
 
+use super::Condition;
 use super::schema::Schema;
 use super::support::Operand;
 use crate::alias::{Layout, Lazy};
@@ -33,8 +34,7 @@ impl Scalar {
             Scalar::Symbolic(_) => None,
         }
     }
-    /// The number of this call, to refuse what PyTorch refuses. Programs that do not depend on it are run again without
-    /// asking, so that a bad number goes unseen after a good one.
+    /// The number of this call, for messages: see [`Call::require`].
     pub fn now(&self) -> Number {
         match self {
             Scalar::Known(n) => *n,
@@ -122,6 +122,8 @@ pub struct Context {
     pub relaying: bool,
     /// Whether the program can have no hidden inputs: the value of a symbolic number then decides it.
     pub closed: bool,
+    /// What must hold of numbers that decide nothing else.
+    pub conditions: RefCell<Vec<Condition>>,
     /// Hidden inputs made so far for symbolic numbers, by expression.
     pub symbol_inputs: RefCell<BTreeMap<Arc<str>, ValueId>>,
 }

@@ -194,23 +194,19 @@ fn masked_fill(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         "masked_fill_ only supports boolean masks, but got mask with dtype {}",
         super::support::cpp_type(b.dtype(mask))
     );
-    check_value(b, &value, dtype)?;
+    check_value(c, b, &value, dtype)?;
     let aligned = align(c, b, &[value], dtype)?;
     one(select(b, mask, aligned[0], v)?)
 }
 
-fn check_value(b: &Builder, value: &Operand, dtype: DType) -> Result<()> {
+fn check_value(c: &Call<'_>, b: &Builder, value: &Operand, dtype: DType) -> Result<()> {
     match value {
         Operand::Tensor(t) => ensure!(
             b.rank(*t) == 0,
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
             b.rank(*t)
         ),
-        Operand::Scalar(s) => ensure!(
-            dtype.is_complex() || !s.dtype().is_complex(),
-            "value cannot be converted to type {} without overflow",
-            if dtype == DType::I64 { "int64_t" } else { super::support::cpp_type(dtype) }
-        ),
+        Operand::Scalar(s) => c.require_fit(s, dtype)?,
     }
     Ok(())
 }

@@ -194,6 +194,7 @@ pub(super) fn int(n: i64) -> Scalar {
 
 /// `number` in every element.
 fn filled(c: &Call<'_>, b: &Builder, number: &Scalar, dtype: DType, shape: &[usize]) -> Result<Outs> {
+    c.require_fit(number, dtype)?;
     one(broadcast_to(b, c.scalar_value(b, number, dtype)?, shape)?)
 }
 
@@ -234,7 +235,10 @@ fn tangent(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 fn fill(c: &Call<'_>, b: &Builder, value: Operand) -> Result<Outs> {
     let dtype = c.dtype_of("self")?;
     let value = match value {
-        Operand::Scalar(s) => c.scalar_value(b, &s, dtype)?,
+        Operand::Scalar(s) => {
+            c.require_fit(&s, dtype)?;
+            c.scalar_value(b, &s, dtype)?
+        }
         Operand::Tensor(v) => {
             let rank = b.rank(v);
             ensure!(rank == 0, "fill_ only supports 0-dimension value tensor but got tensor with {rank} dimensions.");

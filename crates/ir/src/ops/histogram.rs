@@ -178,11 +178,13 @@ impl Data {
             ensure!(count > 0, "torch.histogram(): bins must be > 0, but got {count} for dimension {d}");
             let (low, high) = match &range {
                 Some(range) => {
-                    let (low, high) = (range[2 * d].now().as_f64(), range[2 * d + 1].now().as_f64());
-                    let finite = low.is_finite() && high.is_finite();
+                    let ends = [&range[2 * d], &range[2 * d + 1]];
+                    let finite = c.require(&ends, |n| n.iter().all(|n| n.as_f64().is_finite()));
+                    let ordered = c.require(&ends, |n| n[0].as_f64() <= n[1].as_f64());
+                    let [low, high] = ends.map(|end| end.now().as_f64());
                     ensure!(finite, "torch.histogramdd: dimension {d}'s range [{low}, {high}] is not finite");
                     ensure!(
-                        low <= high,
+                        ordered,
                         "torch.histogramdd: min should not exceed max, but got min {low} max {high} for dimension {d}"
                     );
                     let end = |i: usize| c.scalar_value(b, &range[i], self.dtype);

@@ -31,6 +31,7 @@ mod cells;
 mod choice;
 mod compare;
 mod complex;
+mod condition;
 mod convolution;
 mod copy;
 mod creation;
@@ -79,6 +80,7 @@ mod views;
 
 pub use bounded::{Bounded, BoundedFn, Cut};
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
+pub use condition::Condition;
 pub use defaults::parse_default;
 pub use sample::{Sample, err, ok};
 pub use schema::{Param, ParamType, Schema};

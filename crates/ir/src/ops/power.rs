@@ -102,6 +102,9 @@ fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(b.convert(scaled, dtype)?)
 }
 
+/// Exponents with a formula of their own.
+const SPECIAL: [f64; 8] = [0.0, 1.0, 0.5, -0.5, -1.0, -2.0, 2.0, 3.0];
+
 fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(pow(c, b, c.operand(b, "self")?, c.operand(b, "exponent")?)?)
 }
@@ -110,7 +113,7 @@ fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -> Result<ValueId> {
     let dtype = result_type(c, b, &[base.clone(), exponent.clone()]);
     if let Operand::Scalar(s) = &exponent
-        && let Some(n) = s.known()
+        && let Some(n) = c.decisive(s, |n| n < 0.0 || SPECIAL.contains(&n))
         && let Some(v) = known_power(c, b, &base, n, dtype)?
     {
         return Ok(v);

@@ -48,8 +48,8 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
         |c, b| {
-            let bad = c.scalar("beta")?.now().as_f64() < 0.0;
-            ensure!(!bad, "smooth_l1_loss does not support negative values for beta.");
+            let good = c.requires(&c.scalar("beta")?, |beta| beta >= 0.0 || beta.is_nan());
+            ensure!(good, "smooth_l1_loss does not support negative values for beta.");
             compare_with(c, b, Some("smooth_l1_cpu"), "beta", |x, y, beta| {
                 let z = (x - y).abs();
                 z.less(beta).select(z * z * 0.5 / beta, z - 0.5 * beta)
@@ -81,7 +81,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
         |c, b| {
-            let good = c.scalar("delta")?.now().as_f64() > 0.0;
+            let good = c.requires(&c.scalar("delta")?, |delta| delta > 0.0);
             ensure!(good, "huber_loss does not support non-positive values for delta.");
             compare_with(c, b, Some("huber_cpu"), "delta", |x, y, delta| {
                 let z = (x - y).abs();

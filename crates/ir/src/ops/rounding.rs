@@ -109,6 +109,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[6]{nan,inf,-inf,1,-0.0,2}"),
             ok("f32[6]{nan,inf,-inf,1,-0.0,2}, 3, 4, -5"),
             ok("f16[4]{nan,inf,-inf,1}, neginf=0"),
+            ok("f32[4]{nan,inf,-inf,1}, inf, nan, inf"),
             ok("bf16[4]{nan,inf,-inf,1}"),
             ok("f64[3]{inf,-inf,nan}"),
             ok("i64[4]"),
@@ -336,22 +337,14 @@ fn nan_to_num(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         }
         return one(v);
     }
-    let greatest = match dtype {
-        DType::F16 => f64::from(half::f16::MAX),
-        DType::BF16 => f64::from(half::bf16::MAX),
-        DType::F8E4M3FN => 448.0,
-        DType::F8E5M2 => 57344.0,
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
-    };
+    let greatest = dtype.largest();
     let number = |name, default| {
         let given = c.optional_scalar(name)?;
         Ok(given.unwrap_or(super::Scalar::Known(crate::Number::Float(default))).into())
     };
     let operands = [v.into(), number("nan", 0.0)?, number("posinf", greatest)?, number("neginf", -greatest)?];
     one(elementwise(c, b, operands, dtype, |[x, nan, high, low]| {
-        let x = x.is_nan().select(nan, x);
-        let x = x.equals(f64::INFINITY).select(high, x);
-        x.equals(f64::NEG_INFINITY).select(low, x)
+        let finite = x.equals(f64::INFINITY).select(high, x.equals(f64::NEG_INFINITY).select(low, x));
+        x.is_nan().select(nan, finite)
     })?)
 }

@@ -142,11 +142,10 @@ fn native_dropout(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         return many([v, b.full(Number::Bool(true), DType::Bool, &t.shape)?]);
     }
     floating(t.dtype)?;
-    let probability = p.now().as_f64();
     ensure!(
-        (0.0..=1.0).contains(&probability),
+        c.requires(&p, |p| (0.0..=1.0).contains(&p)),
         "bernoulli_ expects p to be in [0, 1], but got p={}",
-        1.0 - probability
+        1.0 - p.now().as_f64()
     );
     let mask = keep_mask(c, b, &p, &t.shape)?;
     let wide = widened(b, v)?;

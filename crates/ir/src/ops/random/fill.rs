@@ -30,9 +30,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (p, to) = (c.scalar("p")?, c.dtype_of("self")?);
-            if let Some(p) = p.known().map(Number::as_f64) {
-                ensure!((0.0..=1.0).contains(&p), "bernoulli_ expects p to be in [0, 1], but got p={p}");
-            }
+            let good = c.requires(&p, |p| (0.0..=1.0).contains(&p));
+            ensure!(good, "bernoulli_ expects p to be in [0, 1], but got p={}", p.now().as_f64());
             let p = broadcast_to(b, c.scalar_value(b, &p, DType::F32)?, &c.layout("self")?.sizes)?;
             one(b.convert(bernoulli(b, p)?, to)?)
         },
@@ -59,12 +58,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (from, to) = (c.scalar("from")?, c.scalar("to")?);
-            if let (Some(from), Some(to)) = (number(&from), number(&to)) {
-                ensure!(
-                    from <= to,
-                    "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
-                );
-            }
+            ensure!(
+                c.require(&[&from, &to], |n| n[0].as_f64() <= n[1].as_f64()),
+                "uniform_ expects to return a [from, to) range, but found from={} > to={}",
+                from.now().as_f64(),
+                to.now().as_f64()
+            );
             let (dtype, shape) = target(c)?;
             continuous(dtype, "check_uniform_bounds")?;
             one(as_dtype(b, dtype, |real| {
@@ -175,20 +174,16 @@ fn target(c: &Call<'_>) -> Result<(DType, Shape)> {
     Ok((c.dtype_of("self")?, c.layout("self")?.sizes))
 }
 
-fn number(s: &Scalar) -> Option<f64> {
-    s.known().map(Number::as_f64)
-}
-
-/// Refuses a known `name` that is not above zero.
+/// Refuses a `name` that is not above zero.
 fn positive(c: &Call<'_>, name: &str, message: &str) -> Result<()> {
-    let value = number(&c.scalar(name)?).unwrap_or(1.0);
-    ensure!(value > 0.0, "{message}={value}");
+    let value = c.scalar(name)?;
+    ensure!(c.requires(&value, |n| n > 0.0), "{message}={}", value.now().as_f64());
     Ok(())
 }
 
 pub(super) fn check_std(c: &Call<'_>) -> Result<()> {
-    let std = number(&c.scalar("std")?).unwrap_or(0.0);
-    ensure!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
+    let std = c.scalar("std")?;
+    ensure!(c.requires(&std, |n| n >= 0.0), "normal expects std >= 0.0, but found std {}", std.now().as_f64());
     Ok(())
 }
 
@@ -203,8 +198,8 @@ pub(super) fn normal(c: &Call<'_>, b: &Builder, dtype: DType, shape: &[usize]) -
 
 fn geometric(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let p = c.scalar("p")?;
-    let known = number(&p).unwrap_or(0.5);
-    ensure!(known > 0.0 && known < 1.0, "geometric_ expects p to be in (0, 1), but got p={known}");
+    let good = c.requires(&p, |p| p > 0.0 && p < 1.0);
+    ensure!(good, "geometric_ expects p to be in (0, 1), but got p={}", p.now().as_f64());
     let (dtype, shape) = target(c)?;
     let drawn = b.unary(Unary::Log, open_uniform(b, wide(dtype), &shape)?)?;
     let p = scalar_like(c, b, &p, drawn)?;
