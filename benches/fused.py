@@ -76,10 +76,10 @@ def chain(elements: int) -> Callable[[str], Callable[[], Any]]:
     return make
 
 
-def optimizer(foreach: bool) -> Callable[[str], Callable[[], Any]]:
+def optimizer(foreach: bool, shape: tuple[int, int]) -> Callable[[str], Callable[[], Any]]:
     def make(variant: str) -> Callable[[], Any]:
         device = "cpu" if variant == "cpu" else "tpu"
-        parameters = [nn.Parameter(torch.ones(32, 4, device=device)) for _ in range(100)]
+        parameters = [nn.Parameter(torch.ones(shape, device=device)) for _ in range(100)]
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
         step = torch.optim.AdamW(parameters, lr=1e-3, foreach=foreach).step
@@ -170,8 +170,10 @@ SETS: dict[str, dict[str, Callable[[str], Callable[[], Any]]]] = {
     "loops": {
         "chain of 200 over 4 Mi": chain(4 << 20),
         "chain of 200 over 256": chain(256),
-        "AdamW, 100 parameters": optimizer(foreach=False),
-        "AdamW, 100 parameters, foreach": optimizer(foreach=True),
+        "AdamW, 100 of 128 elements": optimizer(foreach=False, shape=(32, 4)),
+        "the same, foreach": optimizer(foreach=True, shape=(32, 4)),
+        "AdamW, 100 of 65,536": optimizer(foreach=False, shape=(256, 256)),
+        "the same of 65,536, foreach": optimizer(foreach=True, shape=(256, 256)),
         "MLP training step": mlp,
     },
     "adversaries": {

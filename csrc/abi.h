@@ -8,6 +8,9 @@
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
+// Of a line's number: the call computes gradients of what that line computed.
+static const uint64_t TPU_BACKWARD = 1ull << 63;
+
 // What a call came to.
 enum TpuStatus {
   TPU_OK = 0,

@@ -11,7 +11,14 @@
 
 #include "shim.h"
 
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/node.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -80,13 +87,8 @@ uint64_t id_of(_PyInterpreterFrame* frame) {
 
 #endif
 
-}  // namespace
-
-void add_foreign_folder(const char* folder) {
-  foreign_folders.emplace_back(folder);
-}
-
-uint64_t python_location() {
+// The line that this thread's Python is at.
+uint64_t line_of_frames() {
 #ifdef TORCHTPU_READS_FRAMES
   const auto* thread = PyGILState_GetThisThreadState();
   if (thread == nullptr || thread->cframe == nullptr) return 0;
@@ -96,6 +98,49 @@ uint64_t python_location() {
   }
 #endif
   return 0;
+}
+
+// The lines of forward ops, by the numbers of their nodes in the graph of gradients: no Python runs in the threads that
+// compute gradients. Each word is a line in its low bits, and above it whose it is; old ones are overwritten.
+constexpr int kLineBits = 24;
+constexpr uint64_t kLines = (1ull << kLineBits) - 1;
+std::array<std::atomic<uint64_t>, 1 << 16> forward_lines;
+
+uint64_t owner(uint64_t node, uint64_t thread) {
+  return (node * 0x9e3779b97f4a7c15ull + thread * 0xc2b2ae3d27d4eb4full) & ~kLines;
+}
+
+// The node of a call was numbered before it came here. The first call behind that number is the node's own.
+void remember(uint64_t line) {
+  const auto next = at::sequence_number::peek();
+  if (line == 0 || line > kLines || next == 0 || !c10::GradMode::is_enabled()) return;
+  const auto whose = owner(next - 1, at::RecordFunction::currentThreadId());
+  auto& slot = forward_lines[(next - 1) % forward_lines.size()];
+  if ((slot.load(std::memory_order_relaxed) & ~kLines) != whose) {
+    slot.store(whose | line, std::memory_order_relaxed);
+  }
+}
+
+// The line behind the node that this thread computes gradients for.
+uint64_t line_of_node() {
+  const auto node = torch::autograd::get_current_node();
+  if (!node) return 0;
+  const auto word = forward_lines[node->sequence_nr() % forward_lines.size()].load(std::memory_order_relaxed);
+  const bool its = (word & ~kLines) == owner(node->sequence_nr(), node->thread_id());
+  return its && (word & kLines) != 0 ? (word & kLines) | TPU_BACKWARD : 0;
+}
+
+}  // namespace
+
+void add_foreign_folder(const char* folder) {
+  foreign_folders.emplace_back(folder);
+}
+
+uint64_t python_location() {
+  auto line = line_of_frames();
+  if (line == 0) line = line_of_node();
+  remember(line & ~TPU_BACKWARD);
+  return line;
 }
 
 }  // namespace torchtpu

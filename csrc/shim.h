@@ -68,7 +68,8 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void record_fallback(const c10::OperatorHandle& op);
 at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 
-// The line of Python that this thread is at, as the core numbers it; 0 if there is none.
+// The line of Python that this thread is at, as the core numbers it; in a backward pass that of the forward op, marked as
+// TPU_BACKWARD. 0 if there is none.
 uint64_t python_location();
 // Lines in files of this folder are not the user's.
 void add_foreign_folder(const char* folder);

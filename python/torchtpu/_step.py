@@ -21,7 +21,7 @@ from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._random import draw_again
 from torchtpu._recompute import mark_forward, marking, recompute
-from torchtpu.backend import decompositions
+from torchtpu.backend import decompositions, without_onednn
 from torchtpu.trace import walk
 
 Named = dict[str, Tensor]
@@ -91,7 +91,7 @@ def capture_step(
                 _update(optimizer)
         return [value.detach(), *(gradients if returned else [])]
 
-    with mode, fx.traceback.preserve_node_meta(), _remembering_lines():
+    with mode, fx.traceback.preserve_node_meta(), _remembering_lines(), without_onednn():
         gm = make_fx(step, decomposition_table=decompositions(), tracing_mode="real")(*abstract.values())
     return Step(Trace(_program(gm, model, list(arguments))), arguments, returned)
 

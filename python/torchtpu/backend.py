@@ -7,11 +7,12 @@ as the data says: see :mod:`torchtpu._parts`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -105,12 +106,18 @@ def torchtpu(
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
-    # With oneDNN on, AOTAutograd picks fused kernels of its own, such as `mkldnn_rnn_layer`, over plain ops.
+    with without_onednn():
+        return backend(gm, example_inputs)
+
+
+@contextlib.contextmanager
+def without_onednn() -> Iterator[None]:
+    """With oneDNN on, tracing on the CPU picks fused kernels of its own, such as ``mkldnn_rnn_layer``, over plain ops."""
     # `torch.backends.mkldnn.flags` would do, but warns of settings it has no need to touch.
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
-        return backend(gm, example_inputs)
+        yield
     finally:
         torch._C._set_mkldnn_enabled(enabled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -269,6 +270,46 @@ def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) 
     assert any("aten::sub" in r.instead_of and HERE in r.instead_of for r in ours)
     assert "ops were recorded" in text
     assert "a value was read" in text
+
+
+def test_gradients_are_told_by_the_lines_they_are_of(deterministic: None) -> None:
+    weight = nn.Parameter(torch.ones(11, 11, device="tpu"))
+    with torchtpu.eager_mode("fused"):
+        for _ in range(5):
+            x = torch.ones(11, 11, device="tpu") @ weight  # the product
+            x.exp().sum().backward()
+            weight.grad.sum().item()
+    counts = {line: calls for region in torchtpu.explain_eager().regions for line, calls in region.lines}
+    product = test_gradients_are_told_by_the_lines_they_are_of.__code__.co_firstlineno + 4
+    assert counts[f"{HERE}:{product} (backward)"] >= 1
+    assert counts[f"{HERE}:{product + 1} (backward)"] >= 1
+
+
+def test_a_stream_that_never_repeats_runs_an_op_at_a_time_until_it_does() -> None:
+    kinds: list[Callable[[Tensor], Tensor]] = [torch.sin, torch.tanh, torch.abs, torch.neg, torch.square, torch.sigmoid]
+
+    def walk(device: str) -> float:
+        pick, y = random.Random(0), torch.linspace(-1, 1, 5, device=device)
+        for _ in range(400):
+            y = pick.choice(kinds)(y)
+        return y.sum().item()
+
+    def loop(device: str) -> float:
+        y = torch.linspace(-1, 1, 5, device=device)
+        for _ in range(100):
+            y = torch.sigmoid(torch.sin(y) + y)
+        return y.sum().item()
+
+    with torchtpu.eager_mode("fused"):
+        before = regions()
+        assert walk("tpu") == pytest.approx(walk("cpu"), rel=1e-4)
+        assert gained(before)["recorded"] < 200
+        assert any(
+            cut.why.startswith("the stream is new") and HERE in cut.line for cut in torchtpu.explain_eager().cuts
+        )
+        before = regions()
+        assert loop("tpu") == pytest.approx(loop("cpu"), rel=1e-4)
+        assert gained(before)["recorded"] > 200
 
 
 def test_regions_are_dumped_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

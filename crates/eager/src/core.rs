@@ -36,6 +36,8 @@ pub(crate) const TRANSFER: u32 = u32::MAX;
 pub(crate) const PROGRAM: u32 = u32::MAX - 1;
 /// The op number of what a region of calls made.
 pub(crate) const REGION: u32 = u32::MAX - 2;
+/// Of a location: the call computes gradients of what that line computed.
+pub(crate) const BACKWARD: u64 = 1 << 63;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
 
@@ -522,7 +524,7 @@ impl State {
     }
 
     pub(crate) fn place(&self, location: u64) -> Loc {
-        let index = (location as usize).checked_sub(1);
+        let index = ((location & !BACKWARD) as usize).checked_sub(1);
         index.and_then(|i| self.places.get(i)).cloned().unwrap_or_default()
     }
 
@@ -530,10 +532,11 @@ impl State {
         self.counts.entry((origin.op, origin.location)).or_default().calls += 1;
     }
 
-    /// `file:line`, or nothing where it is not known.
+    /// `file:line`, with a note if gradients of that line were computed; nothing where it is not known.
     pub(crate) fn line(&self, location: u64) -> String {
         let loc = self.place(location);
-        if loc.line == 0 { String::new() } else { format!("{}:{}", loc.file, loc.line) }
+        let note = if location & BACKWARD == 0 { "" } else { " (backward)" };
+        if loc.line == 0 { String::new() } else { format!("{}:{}{note}", loc.file, loc.line) }
     }
 
     /// `error` with who holds memory, or is about to, if that has run out; `failed` is the call that did not get any.

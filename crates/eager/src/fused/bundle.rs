@@ -4,7 +4,7 @@ use crate::cells::{Held, Origin};
 use crate::core::{Core, REGION, State};
 use crate::error::{Error, Result};
 use crate::fused::compile::{Fused, Input, Job, Order};
-use crate::fused::cut::{self, Why};
+use crate::fused::cut::{self, Admission, Why};
 use crate::fused::known::Verdict;
 use crate::fused::open::{Piece, wire};
 use crate::queue::Work;
@@ -36,11 +36,15 @@ pub(crate) struct Bundle {
 
 impl Core {
     /// Records a call in the open region of its device, which is cut before it where the stream repeats, and after it where
-    /// it is full.
-    pub(crate) fn record(&self, state: &mut State, call: Task) {
+    /// it is full, or nothing of it had come before.
+    pub(crate) fn record(&self, state: &mut State, call: Task, admission: Admission) {
         let (device, location, program) = (call.device, call.origin.location, call.program().0);
         state.recorded += 1;
         self.recording.store(true, Ordering::SeqCst);
+        if admission == Admission::Resumed {
+            let State { opens, serials, .. } = state;
+            return opens[device].record(call, None, serials);
+        }
         let mark = state.rhythms[device].mark(&state.opens[device]);
         if state.rhythms[device].ends(&state.opens[device]) {
             let count = state.opens[device].len();
@@ -51,6 +55,10 @@ impl Core {
         rhythms[device].step(program);
         if let Some(count) = cut::place(&opens[device]) {
             self.send_on(state, device, count, Why::Full, location);
+        }
+        if state.rhythms[device].is_new() {
+            let count = state.opens[device].len();
+            self.send_on(state, device, count, Why::New, location);
         }
     }
 
@@ -103,7 +111,7 @@ impl Core {
                 }
             }
         }
-        if matches!(why, Why::Repeats | Why::Full) {
+        if matches!(why, Why::Repeats | Why::Full | Why::New) {
             self.queue.wake(); // the caller goes on recording
         }
     }

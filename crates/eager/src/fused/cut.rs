@@ -18,8 +18,10 @@ const MOST_NODES: usize = 8192;
 const CONTEXT: usize = 16;
 /// Calls in a region at least, where it is cut only because its stream repeats.
 const FEWEST_CALLS: usize = 96;
-/// Contexts that are remembered.
-const MOST_CONTEXTS: usize = 1 << 15;
+/// Contexts that are remembered at least.
+const MOST_CONTEXTS: usize = 1 << 16;
+/// Calls in contexts never seen before, from which on calls run by themselves. One odd call makes [`CONTEXT`] of them.
+const MOST_NEW: usize = 64;
 /// Farther apart than any repetition that is looked for.
 const INTERRUPTION: u64 = 1 << 32;
 /// Of the polynomial that hashes contexts; odd.
@@ -46,6 +48,8 @@ pub(crate) enum Why {
     Repeats,
     /// It was as large as regions get.
     Full,
+    /// Nothing of what came lately had come before.
+    New,
 }
 
 impl Why {
@@ -61,8 +65,20 @@ impl Why {
             Why::Mode => "another eager mode took over",
             Why::Repeats => "the stream repeats",
             Why::Full => "the region was full",
+            Why::New => "the stream is new: until something comes again, ops run one at a time",
         }
     }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is recorded.
+    Recorded,
+    /// It is recorded as the first after others that were not, and counts already.
+    Resumed,
+    /// It runs by itself: a region of it would most likely never come again.
+    Alone,
 }
 
 /// What ranks a place to cut.
@@ -100,8 +116,10 @@ pub(crate) struct Rhythm {
     context: u64,
     /// Calls so far.
     position: u64,
-    /// By context, where it was last, and how long before that.
-    seen: FxHashMap<u64, (u64, u64)>,
+    /// By context, where it was last, and how long before that: of late, and before that.
+    seen: [FxHashMap<u64, (u64, u64)>; 2],
+    /// Calls since the last whose context had come before.
+    fresh: usize,
     /// How far apart the context at hand repeats; 0 if it does not.
     distance: u64,
     period: u64,
@@ -141,6 +159,20 @@ impl Rhythm {
         anchored && open.len() >= FEWEST_CALLS
     }
 
+    /// What becomes of a call of this program.
+    pub(crate) fn admit(&mut self, program: u64) -> Admission {
+        if !self.is_new() {
+            return Admission::Recorded;
+        }
+        self.step(program);
+        if self.is_new() { Admission::Alone } else { Admission::Resumed }
+    }
+
+    /// Whether nothing comes again.
+    pub(crate) fn is_new(&self) -> bool {
+        self.fresh >= MOST_NEW
+    }
+
     /// Another call of this program.
     pub(crate) fn step(&mut self, program: u64) {
         let gone = if self.recent.len() == CONTEXT { self.recent.pop_front() } else { None };
@@ -148,12 +180,14 @@ impl Rhythm {
         let oldest = gone.unwrap_or(0).wrapping_mul(BASE.wrapping_pow(CONTEXT as u32));
         self.context = self.context.wrapping_mul(BASE).wrapping_add(program).wrapping_sub(oldest);
         self.position += 1;
-        if self.seen.len() >= MOST_CONTEXTS {
-            self.seen.clear();
-        }
-        let (last, before) = self.seen.get(&self.context).copied().unwrap_or_default();
+        let found = self.seen.iter().find_map(|seen| seen.get(&self.context)).copied();
+        self.fresh = if found.is_some() { 0 } else { self.fresh + 1 };
+        let (last, before) = found.unwrap_or_default();
         let distance = self.position - last;
-        self.seen.insert(self.context, (self.position, distance));
+        if self.seen[0].len() >= MOST_CONTEXTS {
+            self.seen[1] = std::mem::take(&mut self.seen[0]);
+        }
+        self.seen[0].insert(self.context, (self.position, distance));
         self.distance = if distance == before && distance < INTERRUPTION { distance } else { 0 };
         if self.anchor.is_some() && self.position - self.anchored > 2 * self.period {
             self.forget();

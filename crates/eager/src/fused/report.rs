@@ -1,7 +1,7 @@
 //! What fused mode did, and why.
 
 use crate::cells::Origin;
-use crate::core::{Core, State, op_name};
+use crate::core::{BACKWARD, Core, State, op_name};
 use crate::fused::cut::Why;
 use crate::fused::known::Region;
 use std::collections::BTreeMap;
@@ -151,9 +151,13 @@ impl State {
         lines
     }
 
-    /// The first and the last line of calls, as people say it: `forward:12 to step:40`.
+    /// The first and the last line of calls, as people say it: `forward:12 to step:40`. Gradients, which go back through the
+    /// lines, do not count if there is anything else.
     pub(crate) fn region_name(&self, origins: impl Iterator<Item = Origin>) -> String {
-        let places = origins.map(|origin| self.place(origin.location)).filter(|place| place.line != 0);
+        let (gradients, others): (Vec<u64>, Vec<u64>) =
+            origins.map(|origin| origin.location).filter(|&at| at != 0).partition(|at| at & BACKWARD != 0);
+        let named = if others.is_empty() { gradients } else { others };
+        let places = named.into_iter().map(|at| self.place(at)).filter(|place| place.line != 0);
         let mut named = places.map(|place| format!("{}:{}", place.function, place.line));
         let Some(first) = named.next() else { return "region".to_owned() };
         match named.last() {
