@@ -76,7 +76,7 @@ impl Program {
     ) -> Result<Ahead> {
         let input = match by {
             Some(by) => Written::partitioned(&self.partitioned(dims, by)?)?,
-            None => Written::whole(self, Prepared::new(self, dims, None)?.graph)?,
+            None => Written::whole(self, Prepared::unoptimized(self, dims, Some(Platform::Tpu))?.graph)?,
         };
         let devices = target.num_chips() as usize * target.chip().devices as usize;
         let num_partitions = input.options.num_partitions;

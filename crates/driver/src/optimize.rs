@@ -94,6 +94,14 @@ fn regions(graph: &Graph, platform: Platform) -> Vec<Region> {
     fuse::regions::regions(graph, &machine)
 }
 
+/// Bytes beyond which a table that few rows are added to is not kept in a wider type: a v5e's vector memory.
+pub(crate) fn wide_tables(platform: Platform) -> Option<usize> {
+    match platform {
+        Platform::Cpu => None,
+        Platform::Tpu => usize::try_from(Generation::V5e.chip().vmem_bytes).ok(),
+    }
+}
+
 /// By node: its region as locations name it, `3#softmax`.
 pub(crate) fn region_names(graph: &Graph, platform: Platform) -> Vec<Arc<str>> {
     let none: Arc<str> = "".into();
@@ -128,7 +136,7 @@ impl Program {
     /// # Errors
     /// As [`Program::import`].
     pub fn rewritten(&self, dims: &DimValues, platform: Platform) -> Result<Rewritten> {
-        self.rewritten_graph(self.import(dims)?.graph, platform)
+        self.rewritten_graph(self.import_for(dims, Some(platform))?.graph, platform)
     }
 
     pub(crate) fn rewritten_graph(&self, before: Graph, platform: Platform) -> Result<Rewritten> {

@@ -36,7 +36,7 @@ impl Program {
     /// As [`Program::import`]; also `Program` for shardings that do not fit, naming the pattern or the tensor.
     pub fn partitioned(&self, dims: &DimValues, by: &Partitioning) -> Result<Partitioned> {
         // Our rules do not know shardings: joining two weights may cost more in communication than it saves.
-        let prepared = Prepared::new(self, dims, None)?;
+        let prepared = Prepared::unoptimized(self, dims, None)?;
         let results = results(&prepared);
         let partition = by.rules.resolve(&prepared.graph, &results, &by.mesh)?;
         Ok(Partitioned { prepared, partition, dims: dims.clone() })

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::{Argument, HostTensor};
-use crate::optimize::{Numerics, platform, region_names};
+use crate::optimize::{Numerics, platform, region_names, wide_tables};
 use crate::session::Session;
 use fuse::Platform;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
@@ -146,9 +146,15 @@ impl Program {
     /// # Errors
     /// `Program`: the trace is wrong, a symbol has no value, or an op has no lowering.
     pub fn import(&self, dims: &DimValues) -> Result<Imported> {
+        self.import_for(dims, None)
+    }
+
+    /// The graph for these sizes, expanded as suits `platform`.
+    pub(crate) fn import_for(&self, dims: &DimValues, platform: Option<Platform>) -> Result<Imported> {
         let Options { precision, default_dtype, optimize, numerics, .. } = self.options;
         let excess_precision = optimize && numerics != Numerics::Exact;
-        let options = ImportOptions { dims: dims.clone(), precision, default_dtype, excess_precision };
+        let wide_tables = platform.filter(|_| optimize).and_then(wide_tables);
+        let options = ImportOptions { dims: dims.clone(), precision, default_dtype, excess_precision, wide_tables };
         let imported = import(&self.trace, &options)?;
         let graph = ir::fold::fold(&imported.graph, ir::fold::DEFAULT_LIMIT)?;
         Ok(Imported { graph, ..imported })
@@ -178,7 +184,7 @@ impl Program {
     /// # Errors
     /// As [`Program::import`]; `Compile` if the plugin refuses the program.
     pub fn text(&self, stage: Stage, dims: &DimValues, session: Option<&Session>) -> Result<String> {
-        let graph = self.import(dims)?.graph;
+        let graph = self.import_for(dims, Some(platform(session)))?.graph;
         if stage == Stage::Core {
             return Ok(ir::text::print(&graph));
         }
@@ -198,7 +204,7 @@ impl Program {
     /// # Errors
     /// As [`Program::import`].
     pub fn bytecode(&self, dims: &DimValues) -> Result<Vec<u8>> {
-        let graph = self.optimized(&self.import(dims)?.graph, platform(None))?.0;
+        let graph = self.optimized(&self.import_for(dims, Some(platform(None)))?.graph, platform(None))?.0;
         Ok(self.lower(&graph, Some(platform(None)))?.into_bytecode())
     }
 

@@ -111,18 +111,28 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The program, optimized for a platform if one is given.
-    pub(crate) fn new(program: &Program, dims: &DimValues, platform: Option<Platform>) -> Result<Prepared> {
-        let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import(dims)?;
+    /// The program, optimized for a platform.
+    pub(crate) fn new(program: &Program, dims: &DimValues, platform: Platform) -> Result<Prepared> {
+        Prepared::with(program, dims, Some(platform), |graph| Ok(program.optimized(&graph, platform)?.0))
+    }
+
+    /// The program before the optimizer, for a platform if one is given.
+    pub(crate) fn unoptimized(program: &Program, dims: &DimValues, platform: Option<Platform>) -> Result<Prepared> {
+        Prepared::with(program, dims, platform, Ok)
+    }
+
+    fn with(
+        program: &Program,
+        dims: &DimValues,
+        platform: Option<Platform>,
+        optimize: impl Fn(Graph) -> Result<Graph>,
+    ) -> Result<Prepared> {
+        let Imported { mut graph, consulted, inputs: metas, outputs: results } = program.import_for(dims, platform)?;
         let arguments = argument_of(&metas, graph.inputs.len());
         let (results, kept) = plan(&graph, &results, &arguments)?;
         graph.outputs = kept.iter().map(|k| graph.outputs[k.0].clone()).collect();
         let outputs = kept.into_iter().map(|k| k.1).collect();
-        let graph = graph.without_dead_nodes();
-        let graph = match platform {
-            Some(platform) => program.optimized(&graph, platform)?.0,
-            None => graph,
-        };
+        let graph = optimize(graph.without_dead_nodes())?;
         let inputs = inputs(&graph, &arguments)?;
         Ok(Prepared { graph, consulted, inputs, outputs, results })
     }
@@ -143,7 +153,7 @@ impl Variant {
     ) -> Result<(Variant, CompileReport)> {
         let start = Instant::now();
         let Prepared { graph, consulted, inputs, outputs, results } =
-            Prepared::new(program, dims, Some(platform(Some(session))))?;
+            Prepared::new(program, dims, platform(Some(session)))?;
         let signature = Signature {
             inputs: inputs.iter().map(|i| i.device_ty.clone()).collect(),
             donated: donated(&inputs).collect(),

@@ -19,10 +19,11 @@ use std::sync::Arc;
 /// Equal nodes (same op, operands and bodies) are built once: common subexpressions never enter a graph.
 ///
 /// With [excess precision](Builder::allow_excess_precision), a 16-bit float that one op rounded and another takes back to
-/// `f32` is the `f32` itself.
+/// `f32` is the `f32` itself. With [a limit](Builder::limit_wide_tables), expansions sum in no wider table than that.
 pub struct Builder {
     state: RefCell<State>,
     excess_precision: bool,
+    wide_tables: Option<usize>,
 }
 
 struct State {
@@ -51,7 +52,18 @@ impl Builder {
             rng: None,
             excess: excess::Known::default(),
         };
-        Builder { state: RefCell::new(state), excess_precision: false }
+        Builder { state: RefCell::new(state), excess_precision: false, wide_tables: None }
+    }
+
+    /// Lets expansions widen a table, to sum few rows into it, up to so many bytes.
+    #[must_use]
+    pub fn limit_wide_tables(self, bytes: Option<usize>) -> Builder {
+        Builder { wide_tables: bytes, ..self }
+    }
+
+    /// The limit on widened tables, if there is one.
+    pub fn wide_tables(&self) -> Option<usize> {
+        self.wide_tables
     }
 
     /// The graph, without the nodes that nothing needs. A generator state that was drawn from becomes the last

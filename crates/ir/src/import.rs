@@ -53,6 +53,8 @@ pub struct ImportOptions {
     pub default_dtype: Option<DType>,
     /// Whether values between ops may keep more than the 16 bits of their type; see [`Builder`].
     pub excess_precision: bool,
+    /// Bytes beyond which a table that few rows are added to is not kept in a wider type; see [`Builder`].
+    pub wide_tables: Option<usize>,
 }
 
 /// A graph and how it is called.
@@ -190,7 +192,9 @@ impl<'t> Importer<'t> {
         };
         Importer {
             trace,
-            b: Builder::new("main").allow_excess_precision(options.excess_precision),
+            b: Builder::new("main")
+                .allow_excess_precision(options.excess_precision)
+                .limit_wide_tables(options.wide_tables),
             aliases: Aliases::new(),
             context,
             locator: RefCell::default(),

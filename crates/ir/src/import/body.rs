@@ -60,7 +60,9 @@ impl<'t> Importer<'t> {
         };
         Importer {
             trace: self.trace,
-            b: Builder::new("body").allow_excess_precision(self.b.excess_precision()),
+            b: Builder::new("body")
+                .allow_excess_precision(self.b.excess_precision())
+                .limit_wide_tables(self.b.wide_tables()),
             aliases: Aliases::new(),
             context,
             locator: RefCell::default(),

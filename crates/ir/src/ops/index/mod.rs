@@ -5,6 +5,7 @@
 
 mod advanced;
 pub(super) mod bags;
+mod compact;
 pub(super) mod embedding;
 pub(super) mod masked;
 pub(super) mod scatter;
@@ -195,6 +196,9 @@ pub(super) fn put_points(
 ) -> Result<ValueId> {
     let Some(&first) = places.first() else { return Ok(v) };
     let (rank, batch) = (b.rank(v), b.rank(first));
+    if (dims, batch, combiner) == (&[0], 1, Combiner::Add) && compact::pays(b, v, b.shape(first)[0]) {
+        return compact::add_rows(b, v, first, updates);
+    }
     let scatter = Scatter {
         combiner,
         update_window_dims: window_dims(rank, dims, batch),
