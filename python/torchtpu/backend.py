@@ -112,7 +112,7 @@ def torchtpu(
 
 @contextlib.contextmanager
 def without_onednn() -> Iterator[None]:
-    """With oneDNN on, tracing on the CPU picks fused kernels of its own, such as ``mkldnn_rnn_layer``, over plain ops."""
+    """With oneDNN on, tracing on the CPU picks fused kernels of its own, such as ``mkldnn_rnn_layer``, over ops."""
     # `torch.backends.mkldnn.flags` would do, but warns of settings it has no need to touch.
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)

@@ -152,3 +152,10 @@ def test_a_checkpointed_step_keeps_less_in_hbm() -> None:
     assert dropped < 0.6 * kept, (dropped, kept)
     # The layers' forward pass, of three parts of the work, is done twice.
     assert 1.15 * once < twice < 1.4 * once, (once, twice)
+
+
+def test_a_recurrent_step_is_captured_in_ops_of_the_table() -> None:
+    lstm = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+    step = capture_step(lstm, {"input": torch.zeros(2, 5, 3)}, loss=lambda output: output[0].sum())
+    text = _native.Program(step.trace.to_bytes(), plugin=_plugins.current()).text("core")
+    assert "dot_general" in text, "oneDNN's layers, which have no lowering, are not picked"

@@ -160,7 +160,7 @@ impl State {
         let places = named.into_iter().map(|at| self.place(at)).filter(|place| place.line != 0);
         let mut named = places.map(|place| format!("{}:{}", place.function, place.line));
         let Some(first) = named.next() else { return "region".to_owned() };
-        match named.last() {
+        match named.next_back() {
             Some(last) if last != first => format!("{first} to {last}"),
             _ => first,
         }

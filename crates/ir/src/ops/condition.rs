@@ -12,8 +12,10 @@ use std::sync::Arc;
 pub struct Condition {
     /// The numbers.
     pub of: Vec<Scalar>,
-    holds: Arc<dyn Fn(&[Number]) -> bool + Send + Sync>,
+    holds: Arc<Predicate>,
 }
+
+type Predicate = dyn Fn(&[Number]) -> bool + Send + Sync;
 
 impl Condition {
     /// Whether it holds for the numbers that `value` gives for symbolic ones.
