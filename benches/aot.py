@@ -50,10 +50,10 @@ def main() -> int:
                     print(summary(result), flush=True)
                     with args.log.open("a") as file:
                         file.write(json.dumps(result) + "\n")
-                    if args.page:
-                        args.page.write_text(page(list(read(args.log).values())))
     chosen = itertools.product(args.models.split(","), KINDS, args.dtypes.split(","), args.targets.split(","))
     results = read(args.log)
+    if args.page:
+        args.page.write_text(page(list(results.values())))
     return 0 if all(cell in results and results[cell]["runs"] for cell in chosen) else 1
 
 

@@ -75,7 +75,7 @@ int32_t attempt(const Op& op, Writer& writer, const Expectation* expectation, Tp
   call.scalars = writer.scalars.data();
   call.num_scalars = writer.scalars.size();
   call.generator = writer.generator;
-  call.location = python_location();
+  call.location = call_location();
   call.mode = mode();
   const bool waits = (call.mode & TPU_FUSED) != 0 && at::globalContext().deterministicAlgorithms();
   if (waits) call.mode |= TPU_DETERMINISTIC;

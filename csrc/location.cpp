@@ -110,15 +110,17 @@ uint64_t owner(uint64_t node, uint64_t thread) {
   return (node * 0x9e3779b97f4a7c15ull + thread * 0xc2b2ae3d27d4eb4full) & ~kLines;
 }
 
-// The node of a call was numbered before it came here. The first call behind that number is the node's own.
-void remember(uint64_t line) {
+// Remembers what `line` gives for the node that this thread numbered last, unless it has a line. An op's node is numbered
+// before its kernel runs, so that the first kernel behind a number is the node's own.
+template <class Line>
+void remember(Line&& line) {
   const auto next = at::sequence_number::peek();
-  if (line == 0 || line > kLines || next == 0 || !c10::GradMode::is_enabled()) return;
+  if (next == 0 || !c10::GradMode::is_enabled()) return;
   const auto whose = owner(next - 1, at::RecordFunction::currentThreadId());
   auto& slot = forward_lines[(next - 1) % forward_lines.size()];
-  if ((slot.load(std::memory_order_relaxed) & ~kLines) != whose) {
-    slot.store(whose | line, std::memory_order_relaxed);
-  }
+  if ((slot.load(std::memory_order_relaxed) & ~kLines) == whose) return;
+  const uint64_t found = line() & ~TPU_BACKWARD;
+  if (found != 0 && found <= kLines) slot.store(whose | found, std::memory_order_relaxed);
 }
 
 // The line behind the node that this thread computes gradients for.
@@ -137,10 +139,18 @@ void add_foreign_folder(const char* folder) {
 }
 
 uint64_t python_location() {
-  auto line = line_of_frames();
-  if (line == 0) line = line_of_node();
-  remember(line & ~TPU_BACKWARD);
+  const auto line = line_of_frames();
+  return line != 0 ? line : line_of_node();
+}
+
+uint64_t call_location() {
+  const auto line = python_location();
+  remember([&] { return line; });
   return line;
+}
+
+void note_view() {
+  remember(python_location);
 }
 
 }  // namespace torchtpu

@@ -76,7 +76,7 @@ struct Session final : libkineto::IActivityProfilerSession {
   }
 
  private:
-  // What failed is raised where the program asks for it; a profile is still one.
+  // Without a device there is nothing to tell. What fails on one is raised where the program waits for it next.
   void run(int32_t status) {
     int32_t kind = 0;
     if (status != TPU_OK) errors_.emplace_back(core().last_error(&kind));

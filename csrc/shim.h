@@ -71,6 +71,9 @@ at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 // The line of Python that this thread is at, as the core numbers it; in a backward pass that of the forward op, marked as
 // TPU_BACKWARD. 0 if there is none.
 uint64_t python_location();
+// The same for an op's call, whose gradients are told by it; and for a view, which is no call.
+uint64_t call_location();
+void note_view();
 // Lines in files of this folder are not the user's.
 void add_foreign_folder(const char* folder);
 

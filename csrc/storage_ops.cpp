@@ -70,6 +70,18 @@ const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::op
   return self;
 }
 
+// Most views are made of these two. What they are of the graph of gradients is told by their lines.
+at::Tensor as_strided(
+    const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, std::optional<int64_t> storage_offset) {
+  note_view();
+  return at::native::as_strided_tensorimpl(self, size, stride, storage_offset);
+}
+
+at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
+  note_view();
+  return at::native::view(self, size);
+}
+
 at::Tensor& set_storage(
     at::Tensor& self, c10::Storage source, int64_t offset, c10::IntArrayRef size, c10::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
@@ -217,8 +229,8 @@ void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>&
   };
   add("empty.memory_format", &empty);
   add("empty_strided", &empty_strided);
-  add("as_strided", &at::native::as_strided_tensorimpl);
-  add("view", &at::native::view);
+  add("as_strided", &as_strided);
+  add("view", &view);
   add("_conj", &at::native::_conj);
   add("_neg_view", &at::native::_neg_view);
   add("view_as_real", &at::native::view_as_real);

@@ -16,7 +16,7 @@ from torchtpu._native import __version__
 if TYPE_CHECKING:
     from torchtpu._capture import Trace, capture, lower
     from torchtpu._check import Report, check
-    from torchtpu._fused import EagerReport, explain_eager
+    from torchtpu._fused import EagerCut, EagerRegion, EagerReport, explain_eager
     from torchtpu._plugins import set_plugin
     from torchtpu._stats import stats
     from torchtpu._step import Step, capture_step
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompileError",
+    "EagerCut",
+    "EagerRegion",
     "EagerReport",
     "Error",
     "ExecutionError",
@@ -43,6 +45,8 @@ __all__ = [
 ]
 
 _LATER = {
+    "EagerCut": "torchtpu._fused",
+    "EagerRegion": "torchtpu._fused",
     "EagerReport": "torchtpu._fused",
     "Report": "torchtpu._check",
     "Step": "torchtpu._step",

@@ -39,11 +39,20 @@ class EagerRegion:
 
 @dataclass(frozen=True)
 class EagerCut:
-    """Why regions ended: a cause, the line that asked (empty if that is not known), and how often."""
+    """Why regions ended.
+
+    Attributes:
+        why: the cause.
+        line: the line that asked; empty if that is not known.
+        count: how often.
+        read_back: bytes that went through memory there, all times together: what the ops behind read of what those
+            before had made. Without the cut they could be fused.
+    """
 
     why: str
     line: str
     count: int
+    read_back: int
 
 
 @dataclass(frozen=True)
@@ -79,10 +88,14 @@ class EagerReport:
             lines.append(f"{'':24}and {len(self.regions) - _MOST_SHOWN} more regions")
         if self.cuts:
             lines += ["", f"{'cuts':>6}  cause"]
-        lines += [
-            f"{cut.count:6}  {cut.why}{f', at {cut.line}' if cut.line else ''}" for cut in self.cuts[:_MOST_SHOWN]
-        ]
+        lines += [_cut(cut) for cut in self.cuts[:_MOST_SHOWN]]
         return "\n".join(lines)
+
+
+def _cut(cut: EagerCut) -> str:
+    place = f", at {cut.line}" if cut.line else ""
+    back = f"; {cut.read_back / cut.count / 1e6:.1f} MB each time is read back behind it" if cut.read_back else ""
+    return f"{cut.count:6}  {cut.why}{place}{back}"
 
 
 def explain_eager() -> EagerReport:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import torchtpu
 from fused_at_once import fused_at_once
 from torch import nn
 from torch.autograd import DeviceType
@@ -216,7 +217,7 @@ def profiled(step: Callable[[], object], path: Path) -> tuple[set[str], list[dic
         step()
     profile.export_chrome_trace(str(path))
     executions = [event for event in json.loads(path.read_text())["traceEvents"] if event.get("cat") == "kernel"]
-    return {event.key for event in profile.key_averages() if event.self_device_time_total > 0}, executions
+    return {event.name for event in profile.events() if event.device_type == DeviceType.PrivateUse1}, executions
 
 
 def test_the_profiler_names_what_ran_on_the_device(tmp_path: Path) -> None:
@@ -226,7 +227,8 @@ def test_the_profiler_names_what_ran_on_the_device(tmp_path: Path) -> None:
     def step() -> float:
         return (x @ x).sum().item()
 
-    names, executions = profiled(step, tmp_path / "strict.json")
+    with torchtpu.eager_mode("strict"):
+        names, executions = profiled(step, tmp_path / "strict.json")
     assert names == {"aten::mm.default", "aten::sum.default"}
     assert [event["name"] for event in executions] == ["aten::mm.default", "aten::sum.default"]
     assert all(event["args"]["line"].startswith(f"{__file__}:") for event in executions)
@@ -237,6 +239,17 @@ def test_the_profiler_names_what_ran_on_the_device(tmp_path: Path) -> None:
     assert len(executions) == 1
     compiled = torch.compile(step, backend="torchtpu")
     assert profiled(compiled, tmp_path / "compiled.json")[0] == {"a compiled program"}
+
+
+def test_a_profile_may_begin_before_the_device() -> None:
+    script = """
+import torch
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.PrivateUse1]) as profile:
+    torch.ones(3, device="tpu").tanh()
+print("aten::tanh.default" in {event.name for event in profile.events()})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split("\n")[-2] == "True", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -492,13 +492,13 @@ extern "C" fn locate(file: *const c_char, line: i32, function: *const c_char) ->
 }
 
 extern "C" fn start_profile() -> i32 {
-    guard(FAILED, || core_if_made().map_or(Ok(()), |core| core.start_profile()).map(|()| OK))
+    guard(FAILED, || core().map(|core| core.start_profile()).map(|()| OK))
 }
 
 #[allow(unsafe_code)]
 extern "C" fn stop_profile(spans: *mut *const Noted, count: *mut u64) -> i32 {
     guard(FAILED, || {
-        let found = core_if_made().map_or(Ok(vec![]), |core| core.stop_profile())?;
+        let found = core()?.stop_profile();
         let text = |s: &str| CString::new(s.replace('\0', " ")).unwrap_or_default();
         NOTED.with_borrow_mut(|(noted, texts)| {
             *texts = found.iter().map(|span| [text(&span.name), text(&span.line)]).collect();

@@ -3,12 +3,12 @@
 use crate::cells::TypeId;
 use crate::core::{Core, Request};
 use crate::error::{Error, Result};
-use crate::plan::{Extents, New, Output, Plan, Source, Value};
+use crate::plan::{Extents, New, Output, Plan, Requirement, Source, Value};
 use crate::registry::Op;
 use crate::words::{Header, Reader, Word, scalar_of};
 use ir::alias::Layout;
 use ir::eager::{CellType, EagerCall, EagerGraph, EagerInput, Given};
-use ir::ops::{Arg, Context, Entry, Variant, parse_default};
+use ir::ops::{Arg, Condition, Context, Entry, Scalar, Variant, parse_default};
 use ir::symbol::Symbols;
 use ir::{DType, Graph, Op as CoreOp, OutputKind};
 use smallvec::SmallVec;
@@ -152,6 +152,15 @@ fn out_tensors(word: Word, outs: &mut Vec<ir::eager::Tensor>) -> Result<()> {
     }
 }
 
+fn requirement(condition: Condition) -> Result<Requirement> {
+    let scalar = |s: &Scalar| match s {
+        Scalar::Known(_) => Ok(usize::MAX), // nobody asks for it
+        Scalar::Symbolic(sym) => scalar_of(&sym.expr),
+    };
+    let scalars = condition.of.iter().map(scalar).collect::<Result<_>>()?;
+    Ok(Requirement { condition, scalars })
+}
+
 /// A plan without its types interned.
 pub(crate) struct Draft {
     graph: Graph,
@@ -216,6 +225,7 @@ impl Draft {
             Ok((i, request.scalars.get(i).copied().unwrap_or_default()))
         };
         let guards = traced.consulted.iter().map(guard).collect::<Result<Vec<_>>>()?;
+        let conditions = traced.conditions.into_iter().map(requirement).collect::<Result<Vec<_>>>()?;
         let mut state = core.lock();
         let unwritten = types.iter().enumerate().filter(|(_, t)| **t == 0).map(|(slot, _)| slot).collect::<Vec<_>>();
         let assumed = unwritten.into_iter().map(|slot| (slot, state.cells.intern(cells[slot].clone()))).collect();
@@ -249,7 +259,7 @@ impl Draft {
                 outputs[i].replaces = inputs.iter().position(|s| matches!(s, Source::Cell(n) if n == slot));
             }
         }
-        let (words, conditions) = (request.words.into(), traced.conditions);
+        let words = request.words.into();
         Ok(Plan {
             words,
             types,

@@ -3,11 +3,11 @@
 use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
 use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::fused::Why;
 use crate::fused::compile::Compiler;
 use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
 use crate::fused::open::Open;
+use crate::fused::{Cuts, Place, Why};
 use crate::plan::{Extents, Kernel, New, Plan};
 use crate::queue::Queue;
 use crate::registry::{self, Op};
@@ -185,7 +185,7 @@ pub(crate) struct State {
     /// Calls recorded.
     pub(crate) recorded: u64,
     pub(crate) known: Known,
-    pub(crate) cuts: FxHashMap<(Why, u64), u64>,
+    pub(crate) cuts: FxHashMap<Place, Cuts>,
 }
 
 impl Core {

@@ -17,5 +17,5 @@ pub(crate) mod known;
 pub(crate) mod open;
 mod report;
 
-pub(crate) use cut::{Admission, Why};
+pub(crate) use cut::{Cuts, Place, Why};
 pub use report::{CutReport, Explanation, RegionCounts, RegionReport};

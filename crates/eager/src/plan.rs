@@ -1,10 +1,10 @@
 //! What a call that was seen before does.
 
 use crate::cells::TypeId;
-use crate::words::{dtype_code, scalar_now};
-use ir::Graph;
+use crate::words::dtype_code;
 use ir::eager::CellType;
 use ir::ops::Condition;
+use ir::{Graph, Number};
 use runtime::Executable;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     /// Scalars, and the bits they must have.
     pub(crate) guards: Vec<(usize, u64)>,
     /// What must hold of the others.
-    pub(crate) conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<Requirement>,
     /// Types that cells without a value are taken to have, by slot.
     pub(crate) assumed: Vec<(usize, TypeId)>,
     /// `None` if all results are inputs.
@@ -39,6 +39,24 @@ pub(crate) struct Plan {
     pub(crate) results: Vec<Option<(New, Value)>>,
     pub(crate) written: Vec<(usize, TypeId, Value)>,
     pub(crate) extents: Extents,
+}
+
+/// A condition, and of each of its numbers the scalar that it is.
+pub(crate) struct Requirement {
+    pub(crate) condition: Condition,
+    pub(crate) scalars: SmallVec<[usize; 2]>,
+}
+
+impl Requirement {
+    fn holds(&self, scalars: &[u64]) -> bool {
+        self.condition.holds(|place, sym| {
+            let bits = self.scalars.get(place).and_then(|&i| scalars.get(i)).copied().unwrap_or_default();
+            match sym.value {
+                Number::Float(_) => Number::Float(f64::from_bits(bits)),
+                _ => Number::Int(bits as i64),
+            }
+        })
+    }
 }
 
 /// Which extents of its results are data.
@@ -124,6 +142,6 @@ impl Plan {
             && self.types[..] == *types
             && self.bound == bound
             && self.guards.iter().all(|&(i, bits)| scalars.get(i) == Some(&bits))
-            && self.conditions.iter().all(|c| c.holds(|sym| scalar_now(sym, scalars)))
+            && self.conditions.iter().all(|needed| needed.holds(scalars))
     }
 }

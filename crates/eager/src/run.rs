@@ -5,7 +5,7 @@ use crate::cells::{Held, Origin};
 use crate::core::{Core, Made, Mode, Request, State};
 use crate::debug;
 use crate::error::{Error, Result};
-use crate::fused::{Admission, Why};
+use crate::fused::Why;
 use crate::plan::{Kernel, New, Plan, Source, Value};
 use crate::queue::Work;
 use ir::{DType, TensorType};
@@ -102,19 +102,16 @@ impl Core {
         let ledger = self.ledger(request.device);
         let bytes: u64 = plan.outputs.iter().map(|o| o.bytes).sum();
         let alone = bytes >= BY_ITSELF || plan.extents.asked().is_some();
-        let kernel = plan.kernel.as_ref().filter(|_| request.mode.fused && !alone);
-        let admission = kernel.map(|kernel| match &mut state.rhythms[request.device] {
-            _ if request.mode.at_once => Admission::Recorded,
-            rhythm => rhythm.admit(kernel.fingerprint),
-        });
-        let records = admission.filter(|&admission| admission != Admission::Alone);
-        let promise = if records.is_some() { Held::recorded } else { Held::promised };
+        let recordable = plan.kernel.as_ref().filter(|_| request.mode.fused && !alone);
+        let records = recordable
+            .is_some_and(|kernel| request.mode.at_once || state.rhythms[request.device].admits(kernel.fingerprint));
+        let promise = if records { Held::recorded } else { Held::promised };
         let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| promise(o.bytes, ledger)).collect();
         let made = state.publish(plan, request, origin, &inputs, &outputs)?;
         if plan.is_last() {
             state.count(origin);
         }
-        if records.is_none() {
+        if !records {
             self.count_run(plan.kernel.is_some());
         }
         let asked = plan.extents.asked().and_then(|(from, count)| Some((value(from, &inputs, &outputs)?, count)));
@@ -124,8 +121,8 @@ impl Core {
         };
         let (device, mode) = (request.device, request.mode);
         let mut task = Task { plan: plan.clone(), kernel, inputs, outputs, device, origin, mode, report: None };
-        if let Some(admission) = records {
-            self.record(&mut state, task, admission);
+        if records {
+            self.record(&mut state, task);
             drop(state);
             self.pass_on();
             return Ok((made, vec![]));
@@ -135,7 +132,8 @@ impl Core {
             (false, true) => Why::Large,
             (false, false) => Why::Mode,
         };
-        if admission.is_none() {
+        // While a stream is new, nothing of its device is recorded.
+        if recordable.is_none() {
             self.flush_locked(&mut state, why, request.location);
         }
         let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);

@@ -2,7 +2,6 @@
 
 use crate::cells::Origin;
 use crate::core::{Core, op_name};
-use crate::error::Result;
 use runtime::Event;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -54,7 +53,8 @@ impl Timeline {
         *lock(&notes.open) += 1;
         let told = done.on_ready(move |_| {
             lock(&notes.spans).push(Span { end: now(), ..span });
-            *lock(&notes.open) -= 1;
+            let mut open = lock(&notes.open);
+            *open = open.saturating_sub(1);
             notes.closed.notify_all();
         });
         if told.is_err() {
@@ -64,8 +64,10 @@ impl Timeline {
 
     /// Those that have ended, which all are that were waited for.
     fn take(&self) -> Vec<Span> {
-        let waiting = self.notes.closed.wait_timeout_while(lock(&self.notes.open), LATE, |open| *open > 0);
-        drop(waiting);
+        let waited = self.notes.closed.wait_timeout_while(lock(&self.notes.open), LATE, |open| *open > 0);
+        let (mut open, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *open = 0; // of what the plugin never told about
+        drop(open);
         std::mem::take(&mut *lock(&self.notes.spans))
     }
 }
@@ -95,26 +97,18 @@ impl Core {
     }
 
     /// From now on notes what runs, but for what was called before.
-    ///
-    /// # Errors
-    /// When what was called before fails.
-    pub fn start_profile(&self) -> Result<()> {
-        self.settle_all()?;
+    pub fn start_profile(&self) {
+        self.end_all();
         self.timeline.take();
         self.timeline.on.store(true, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Waits for what was called, and gives what ran since [`Core::start_profile`]; on each device, nothing begins before
     /// what was started earlier has ended.
-    ///
-    /// # Errors
-    /// When what was called fails.
-    pub fn stop_profile(&self) -> Result<Vec<Span>> {
-        let settled = self.settle_all();
+    pub fn stop_profile(&self) -> Vec<Span> {
+        self.end_all();
         self.timeline.on.store(false, Ordering::Relaxed);
         let mut spans = self.timeline.take();
-        settled?;
         spans.sort_by_key(|span| (span.device, span.begin, span.end));
         for i in 1..spans.len() {
             let before = &spans[i - 1];
@@ -123,10 +117,15 @@ impl Core {
                 (spans[i].begin, spans[i].end) = (begin, spans[i].end.max(begin));
             }
         }
-        Ok(spans)
+        spans
     }
 
-    fn settle_all(&self) -> Result<()> {
-        (0..self.device_count()).try_for_each(|device| self.synchronize(device))
+    /// Waits for what was called. Failures are kept for whoever waits next.
+    fn end_all(&self) {
+        for device in 0..self.device_count() {
+            if let Err(error) = self.synchronize(device) {
+                self.note_failure(device, error);
+            }
+        }
     }
 }

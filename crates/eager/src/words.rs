@@ -133,12 +133,6 @@ pub(crate) fn scalar_of(symbol: &str) -> Result<usize> {
     symbol.strip_prefix('s').and_then(|n| n.parse().ok()).ok_or_else(|| Error::internal("a symbol nobody made"))
 }
 
-/// The number that a symbol made by [`Reader`] stands for in another call with the same words.
-pub(crate) fn scalar_now(sym: &Sym, scalars: &[u64]) -> Number {
-    let bits = scalar_of(&sym.expr).ok().and_then(|i| scalars.get(i).copied()).unwrap_or_default();
-    if matches!(sym.value, Number::Float(_)) { Number::Float(f64::from_bits(bits)) } else { Number::Int(bits as i64) }
-}
-
 impl Word {
     pub(crate) fn tensor(self) -> Result<Option<Tensor>> {
         match self {

@@ -140,7 +140,8 @@ fn device_regions(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts.set_item("sequence", told.sequence)?;
     let regions = told.regions.into_iter().map(|r| region(py, r)).collect::<PyResult<Vec<_>>>()?;
     counts.set_item("regions", regions)?;
-    counts.set_item("cuts", told.cuts.into_iter().map(|c| (c.why, c.line, c.count)).collect::<Vec<_>>())?;
+    counts
+        .set_item("cuts", told.cuts.into_iter().map(|c| (c.why, c.line, c.count, c.read_back)).collect::<Vec<_>>())?;
     Ok(counts)
 }
 

@@ -4,7 +4,7 @@ use crate::cells::{Held, Origin};
 use crate::core::{Core, REGION, State};
 use crate::error::{Error, Result};
 use crate::fused::compile::{Fused, Input, Job, Order};
-use crate::fused::cut::{self, Admission, Why};
+use crate::fused::cut::{self, Why};
 use crate::fused::known::Verdict;
 use crate::fused::open::{Piece, wire};
 use crate::queue::Work;
@@ -37,14 +37,11 @@ pub(crate) struct Bundle {
 impl Core {
     /// Records a call in the open region of its device, which is cut before it where the stream repeats, and after it where
     /// it is full, or nothing of it had come before.
-    pub(crate) fn record(&self, state: &mut State, call: Task, admission: Admission) {
+    pub(crate) fn record(&self, state: &mut State, call: Task) {
         let (device, location, program) = (call.device, call.origin.location, call.program().0);
+        let at_once = call.mode.at_once;
         state.recorded += 1;
         self.recording.store(true, Ordering::SeqCst);
-        if admission == Admission::Resumed {
-            let State { opens, serials, .. } = state;
-            return opens[device].record(call, None, serials);
-        }
         let mark = state.rhythms[device].mark(&state.opens[device]);
         if state.rhythms[device].ends(&state.opens[device]) {
             let count = state.opens[device].len();
@@ -53,11 +50,14 @@ impl Core {
         let State { opens, rhythms, serials, .. } = state;
         opens[device].record(call, mark, serials);
         rhythms[device].step(program);
+        if at_once {
+            rhythms[device].trust();
+        }
         if let Some(count) = cut::place(&opens[device]) {
             self.send_on(state, device, count, Why::Full, location);
         }
-        if state.rhythms[device].is_new() {
-            let count = state.opens[device].len();
+        let count = state.opens[device].len();
+        if state.rhythms[device].is_new() && count > 0 {
             self.send_on(state, device, count, Why::New, location);
         }
     }
@@ -85,8 +85,11 @@ impl Core {
     /// Puts the first `count` calls of a device's open region in line.
     fn send_on(&self, state: &mut State, device: usize, count: usize, why: Why, location: u64) {
         let State { opens, serials, .. } = state;
-        let piece = opens[device].take(count, serials);
-        *state.cuts.entry((why, location)).or_default() += 1;
+        let piece = opens[device].take(count, (why, location), serials);
+        state.cuts.entry((why, location)).or_default().count += 1;
+        if let Some((place, bytes)) = piece.read_back {
+            state.cuts.entry(place).or_default().read_back += bytes;
+        }
         if !piece.live.contains(&true) {
             return; // nobody will ever see what it computes
         }

@@ -70,15 +70,15 @@ impl Why {
     }
 }
 
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// It is recorded.
-    Recorded,
-    /// It is recorded as the first after others that were not, and counts already.
-    Resumed,
-    /// It runs by itself: a region of it would most likely never come again.
-    Alone,
+/// Where a region ended: why, and the line that asked for it.
+pub(crate) type Place = (Why, u64);
+
+/// What was counted of a place.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cuts {
+    pub(crate) count: u64,
+    /// Bytes that the regions behind read of what those before had made.
+    pub(crate) read_back: u64,
 }
 
 /// What ranks a place to cut.
@@ -159,13 +159,19 @@ impl Rhythm {
         anchored && open.len() >= FEWEST_CALLS
     }
 
-    /// What becomes of a call of this program.
-    pub(crate) fn admit(&mut self, program: u64) -> Admission {
-        if !self.is_new() {
-            return Admission::Recorded;
+    /// Whether a call of this program is to be recorded. If not, it counts from now on: a region of it would most likely
+    /// never come again.
+    pub(crate) fn admits(&mut self, program: u64) -> bool {
+        let admits = !self.is_new() || self.find(self.context_behind(program)).is_some();
+        if !admits {
+            self.step(program);
         }
-        self.step(program);
-        if self.is_new() { Admission::Alone } else { Admission::Resumed }
+        admits
+    }
+
+    /// Takes what comes as known.
+    pub(crate) fn trust(&mut self) {
+        self.fresh = 0;
     }
 
     /// Whether nothing comes again.
@@ -175,12 +181,13 @@ impl Rhythm {
 
     /// Another call of this program.
     pub(crate) fn step(&mut self, program: u64) {
-        let gone = if self.recent.len() == CONTEXT { self.recent.pop_front() } else { None };
+        self.context = self.context_behind(program);
+        if self.recent.len() == CONTEXT {
+            self.recent.pop_front();
+        }
         self.recent.push_back(program);
-        let oldest = gone.unwrap_or(0).wrapping_mul(BASE.wrapping_pow(CONTEXT as u32));
-        self.context = self.context.wrapping_mul(BASE).wrapping_add(program).wrapping_sub(oldest);
         self.position += 1;
-        let found = self.seen.iter().find_map(|seen| seen.get(&self.context)).copied();
+        let found = self.find(self.context);
         self.fresh = if found.is_some() { 0 } else { self.fresh + 1 };
         let (last, before) = found.unwrap_or_default();
         let distance = self.position - last;
@@ -196,6 +203,17 @@ impl Rhythm {
             self.forget();
             (self.period, self.looking) = (self.distance, self.distance);
         }
+    }
+
+    /// The context behind another call of this program.
+    fn context_behind(&self, program: u64) -> u64 {
+        let gone = if self.recent.len() == CONTEXT { self.recent.front().copied() } else { None };
+        let oldest = gone.unwrap_or(0).wrapping_mul(BASE.wrapping_pow(CONTEXT as u32));
+        self.context.wrapping_mul(BASE).wrapping_add(program).wrapping_sub(oldest)
+    }
+
+    fn find(&self, context: u64) -> Option<(u64, u64)> {
+        self.seen.iter().find_map(|seen| seen.get(&context)).copied()
     }
 
     /// Something else cuts the stream. It does so again, if it repeats.

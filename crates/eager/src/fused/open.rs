@@ -1,7 +1,7 @@
 //! The region that is being recorded.
 
 use crate::cells::{Held, Home};
-use crate::fused::cut::Mark;
+use crate::fused::cut::{Mark, Place};
 use crate::run::{Feed, Task};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -39,6 +39,10 @@ pub(crate) struct Open {
     brought: u64,
     /// By call, how good it is to cut before it, where that is known.
     marks: Vec<Option<Mark>>,
+    /// The serial number of the region before, and where that ended.
+    before: Option<(u64, Place)>,
+    /// Bytes that it reads of what that one made.
+    read_back: u64,
 }
 
 /// A region that was cut.
@@ -49,6 +53,8 @@ pub(crate) struct Piece {
     pub(crate) live: Vec<bool>,
     pub(crate) outer: Vec<Arc<Held>>,
     pub(crate) hash: u64,
+    /// Where the region before ended, and the bytes that this one reads of what that one made.
+    pub(crate) read_back: Option<(Place, u64)>,
 }
 
 impl Piece {
@@ -116,6 +122,11 @@ impl Open {
             Some(Home::Outer(i)) => (i as u64) << wire::BITS | wire::OUTER,
             None => {
                 let i = self.outer.len();
+                if let Some((before, _)) = self.before
+                    && matches!(held.home(before), Some(Home::Inner(_)))
+                {
+                    self.read_back += held.bytes();
+                }
                 held.set_home(self.serial, Home::Outer(i));
                 self.outer.push(held.clone());
                 (i as u64) << wire::BITS | wire::OUTER
@@ -134,8 +145,8 @@ impl Open {
         Arc::strong_count(held) > 1 + self.uses[i] as usize
     }
 
-    /// Takes the first `count` calls out. What stays is a region of its own.
-    pub(crate) fn take(&mut self, count: usize, serials: &mut u64) -> Piece {
+    /// Takes the first `count` calls out, since a region ends at `place`. What stays is a region of its own.
+    pub(crate) fn take(&mut self, count: usize, place: Place, serials: &mut u64) -> Piece {
         let mut open = std::mem::take(self);
         let (rest, marks) = (open.calls.split_off(count), open.marks.split_off(count));
         // Whatever later calls read counts as held: only the inputs of the piece's own calls do not.
@@ -148,13 +159,14 @@ impl Open {
         }
         open.stream.truncate(count.checked_sub(1).map_or(0, |last| open.ends[last]));
         let live: Vec<bool> = open.calls.iter().flat_map(|call| &call.outputs).map(|held| open.is_held(held)).collect();
-        let Open { calls, stream, mut outer, .. } = open;
+        let Open { serial, calls, stream, mut outer, before, read_back, .. } = open;
+        self.before = Some((serial, place));
         outer.truncate(outer_count(&stream, &calls));
         let hash = hash(&stream, &live);
         for (call, mark) in rest.into_iter().zip(marks) {
             self.record(call, mark, serials);
         }
-        Piece { calls, stream, live, outer, hash }
+        Piece { calls, stream, live, outer, hash, read_back: before.map(|(_, place)| (place, read_back)) }
     }
 }
 

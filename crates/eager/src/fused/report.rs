@@ -2,7 +2,7 @@
 
 use crate::cells::Origin;
 use crate::core::{BACKWARD, Core, State, op_name};
-use crate::fused::cut::Why;
+use crate::fused::cut::{Cuts, Place};
 use crate::fused::known::Region;
 use std::collections::BTreeMap;
 
@@ -57,6 +57,8 @@ pub struct CutReport {
     pub line: String,
     /// How many.
     pub count: u64,
+    /// Bytes that the regions behind read of what those before had made.
+    pub read_back: u64,
 }
 
 /// Its counters alone.
@@ -79,7 +81,7 @@ impl Core {
     pub fn region_counts(&self) -> RegionCounts {
         let state = self.lock();
         let (runs, compiled) = state.known.runs_and_programs();
-        let cuts = state.cuts.values().sum();
+        let cuts = state.cuts.values().map(|cuts| cuts.count).sum();
         RegionCounts { recorded: state.recorded, met: state.known.count(), compiled, runs, cuts }
     }
 
@@ -88,10 +90,11 @@ impl Core {
         let state = self.lock();
         let mut regions: Vec<_> = state.known.iter().map(|region| state.report(region)).collect();
         regions.sort_by_key(|r| (std::cmp::Reverse(r.occurrences * r.calls as u64), r.number));
-        let cut = |(&(why, location), &count): (&(Why, u64), &u64)| CutReport {
+        let cut = |(&(why, location), cuts): (&Place, &Cuts)| CutReport {
             why: why.text(),
             line: state.line(location),
-            count,
+            count: cuts.count,
+            read_back: cuts.read_back,
         };
         let mut cuts: Vec<_> = state.cuts.iter().map(cut).collect();
         cuts.sort_by(|a, b| {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::literal::Number;
 use crate::symbol::Sym;
 use crate::{DType, ensure};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Of numbers, some of them symbolic: whoever runs a program again has to ask whether it holds for the numbers then.
@@ -18,13 +19,13 @@ pub struct Condition {
 type Predicate = dyn Fn(&[Number]) -> bool + Send + Sync;
 
 impl Condition {
-    /// Whether it holds for the numbers that `value` gives for symbolic ones.
-    pub fn holds(&self, value: impl Fn(&Sym) -> Number) -> bool {
-        let number = |s: &Scalar| match s {
+    /// Whether it holds for the numbers that `value` gives for symbolic ones, which it gets with their places among all.
+    pub fn holds(&self, value: impl Fn(usize, &Sym) -> Number) -> bool {
+        let number = |(place, s): (usize, &Scalar)| match s {
             Scalar::Known(n) => *n,
-            Scalar::Symbolic(sym) => value(sym),
+            Scalar::Symbolic(sym) => value(place, sym),
         };
-        (self.holds)(&self.of.iter().map(number).collect::<Vec<_>>())
+        (self.holds)(&self.of.iter().enumerate().map(number).collect::<SmallVec<[Number; 2]>>())
     }
 }
 
@@ -35,13 +36,13 @@ impl std::fmt::Debug for Condition {
 }
 
 impl Call<'_> {
-    /// Whether the numbers are as `holds` says. If they are, the program stands for such numbers only, which does not make
-    /// it depend on them.
+    /// Whether the numbers are as `holds` says. If they are, an eager program stands for such numbers only, without depending
+    /// on them; a program of a trace stands for whatever comes after these.
     pub fn require(&self, of: &[&Scalar], holds: impl Fn(&[Number]) -> bool + Send + Sync + 'static) -> bool {
         let of: Vec<Scalar> = of.iter().map(|&s| s.clone()).collect();
         let condition = Condition { of, holds: Arc::new(holds) };
-        let now = condition.holds(|sym| sym.value);
-        if now && condition.of.iter().any(|s| matches!(s, Scalar::Symbolic(_))) {
+        let now = condition.holds(|_, sym| sym.value);
+        if now && self.context.relaying && condition.of.iter().any(|s| matches!(s, Scalar::Symbolic(_))) {
             self.context.conditions.borrow_mut().push(condition);
         }
         now

@@ -112,8 +112,10 @@ fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 /// `base ** exponent`.
 pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -> Result<ValueId> {
     let dtype = result_type(c, b, &[base.clone(), exponent.clone()]);
+    let decides: fn(f64) -> bool =
+        if dtype.is_int() { |n| n < 0.0 || SPECIAL.contains(&n) } else { |n| SPECIAL.contains(&n) };
     if let Operand::Scalar(s) = &exponent
-        && let Some(n) = c.decisive(s, |n| n < 0.0 || SPECIAL.contains(&n))
+        && let Some(n) = c.decisive(s, decides)
         && let Some(v) = known_power(c, b, &base, n, dtype)?
     {
         return Ok(v);
