@@ -304,15 +304,29 @@ def test_gradients_are_told_by_the_lines_they_are_of(deterministic: None) -> Non
     assert f"{HERE}:{product - 1} (backward)" not in counts, places
 
 
-def test_a_stream_that_never_repeats_runs_an_op_at_a_time_until_it_does() -> None:
+def walk(device: str, seed: int) -> float:
+    """Ops of which no sixteen come in the same order again."""
     kinds: list[Callable[[Tensor], Tensor]] = [torch.sin, torch.tanh, torch.abs, torch.neg, torch.square, torch.sigmoid]
+    pick, y = random.Random(seed), torch.linspace(-1, 1, 5, device=device)
+    for _ in range(400):
+        y = pick.choice(kinds)(y)
+    return y.sum().item()
 
-    def walk(device: str) -> float:
-        pick, y = random.Random(0), torch.linspace(-1, 1, 5, device=device)
-        for _ in range(400):
-            y = pick.choice(kinds)(y)
-        return y.sum().item()
 
+def test_at_once_a_new_stream_runs_as_programs_too() -> None:
+    with fused_at_once():
+        before = regions()
+        assert walk("tpu", 1) == pytest.approx(walk("cpu", 1), rel=1e-4)
+    assert gained(before) | {"met": 0, "compiled": 0} == {
+        "recorded": 402,
+        "met": 0,
+        "compiled": 0,
+        "runs": 1,
+        "cuts": 1,
+    }
+
+
+def test_a_stream_that_never_repeats_runs_an_op_at_a_time_until_it_does() -> None:
     def loop(device: str) -> float:
         y = torch.linspace(-1, 1, 5, device=device)
         for _ in range(100):
@@ -321,7 +335,7 @@ def test_a_stream_that_never_repeats_runs_an_op_at_a_time_until_it_does() -> Non
 
     with torchtpu.eager_mode("fused"):
         before = regions()
-        assert walk("tpu") == pytest.approx(walk("cpu"), rel=1e-4)
+        assert walk("tpu", 0) == pytest.approx(walk("cpu", 0), rel=1e-4)
         assert gained(before)["recorded"] < 200
         assert any(
             cut.why.startswith("the stream is new") and HERE in cut.line for cut in torchtpu.explain_eager().cuts
