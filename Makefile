@@ -56,6 +56,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
 	rm target/programs.jsonl
 	TORCHTPU_SAME_RUNS=50 $(PYTHON) -m pytest -q tests/python/test_deterministic.py
+	TORCHTPU_SAME_RUNS=20 $(PYTHON) -m pytest -q tests/python/test_fused.py -k different_load
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
 	# Not those that count executables of single ops, nor the samples of single ops, of which each would be a region of its own.
