@@ -52,6 +52,8 @@ def main() -> None:
     parser.add_argument("--reports", type=Path, help="where reports are kept")
     parser.add_argument("--page", type=Path, help="where the table goes, between its marks")
     args = parser.parse_args()
+    if args.reports:
+        args.reports.mkdir(parents=True, exist_ok=True)
     if importlib.util.find_spec("jax") is None:
         sys.exit("this bench compares with JAX, which is not installed: --help says how to")
     os.environ["JAX_PLATFORMS"] = "cpu"

@@ -94,7 +94,9 @@ class EagerReport:
 
 def _cut(cut: EagerCut) -> str:
     place = f", at {cut.line}" if cut.line else ""
-    back = f"; {cut.read_back / cut.count / 1e6:.1f} MB each time is read back behind it" if cut.read_back else ""
+    bytes = cut.read_back / cut.count
+    size = f"{bytes / 1e6:.1f} MB" if bytes >= 1e5 else f"{bytes / 1e3:.1f} kB"
+    back = f"; {size} each time is read back behind it" if cut.read_back else ""
     return f"{cut.count:6}  {cut.why}{place}{back}"
 
 

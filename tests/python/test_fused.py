@@ -283,6 +283,8 @@ def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) 
     between = next(cut for cut in torchtpu.explain_eager().cuts if cut.line == f"{HERE}:{line}")
     assert (between.count, between.read_back) == (1, y.nbytes)
     assert "1.0 MB each time is read back" in str(dataclasses.replace(report, cuts=(between,)))
+    less = dataclasses.replace(between, read_back=2048)
+    assert "2.0 kB each time is read back" in str(dataclasses.replace(report, cuts=(less,)))
     assert "ops were recorded" in text
     assert "a value was read" in text
 
