@@ -4,14 +4,13 @@
 //! Each FILE is a graph in the text form. It is compiled for the CPU as it stands and optimized, and both are run in turn,
 //! ROUNDS times; every pair of times goes to standard output, a line of JSON a file.
 
-use fuse::{Options, Platform};
 use ir::ops::sample::data::SplitMix;
 use ir::{DType, Graph, Number, TensorType};
 use runtime::{Buffer, Device, Executable, ExecuteOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use torchtpu_driver::{Session, runtime_type};
+use torchtpu_driver::{Options, Session, runtime_type};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -29,8 +28,10 @@ fn main() -> Outcome<()> {
 fn pattern(session: &Session, file: &Path, rounds: usize) -> Outcome<serde_json::Value> {
     let name = file.file_stem().ok_or("a file without a name")?.to_string_lossy().into_owned();
     let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
-    let (after, changes) = fuse::optimize(&before, Options { platform: Platform::Cpu, ..Options::default() })?;
-    let programs = [session.kernel(&before)?.executable, session.kernel(&after)?.executable];
+    let (after, changes) = fuse::optimize(&before, fuse::Options::default())?;
+    let as_it_stands = Options { optimize: false, ..Options::default() };
+    let compiled = |graph: &Graph| session.bundle(graph, &as_it_stands).map(|kernel| kernel.executable);
+    let programs = [compiled(&before)?, compiled(&after)?];
     let device = session.client().device(0)?;
     let arguments = arguments(&device, &before)?;
     let mut times = [vec![], vec![]];

@@ -6,6 +6,7 @@ use crate::host;
 use crate::optimize::{Numerics, platform, region_names};
 use crate::program::{Options, path_prefixes};
 use crate::session::{Effort, Session, hlo_text};
+use fuse::Class;
 use ir::{Graph, OutputKind};
 use lower::LowerOptions;
 use runtime::{Executable, Signature};
@@ -14,6 +15,10 @@ use std::sync::Arc;
 
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
 const SMALL: usize = 1 << 11;
+
+/// What saying an op otherwise may do to its results: the sums of a convolution have no order of their own. An op's
+/// formulation hangs on nothing but the op, so that it is the same alone and in a bundle.
+const OF_AN_OP: Class = Class::Reassociating;
 
 /// A graph's executable.
 pub struct Kernel {
@@ -25,13 +30,17 @@ pub struct Kernel {
 
 impl Session {
     /// The executable of `graph`, for any device of the session. Inputs with a mutation of theirs among the outputs are
-    /// donated to it.
+    /// donated to it. Its ops are said in the way that is fastest on the platform, if there is enough to compute.
     ///
     /// # Errors
     /// When the plugin refuses the program.
     pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
-        let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
-        self.compiled(graph, effort, &LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() })
+        let named = LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() };
+        if largest(graph) <= SMALL {
+            return self.compiled(graph, Effort::Least, &named);
+        }
+        let said = fuse::formulate::alone(graph, OF_AN_OP, platform(Some(self)))?;
+        self.compiled(&said, Effort::Full, &named)
     }
 
     /// As [`Session::kernel`], for many calls as one program: it is optimized first, its regions are named, and its stages
@@ -41,7 +50,8 @@ impl Session {
     /// When the plugin refuses the program.
     pub fn bundle(&self, graph: &Graph, options: &Options) -> Result<Kernel> {
         let platform = platform(Some(self));
-        let rules = fuse::Options { most: options.numerics.class(), platform, limit: options.limit };
+        let most = options.numerics.class();
+        let rules = fuse::Options { most, formulations: OF_AN_OP.max(most), platform, limit: options.limit };
         let optimized = if options.optimize { fuse::optimize(graph, rules)?.0 } else { graph.clone() };
         let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
         let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };

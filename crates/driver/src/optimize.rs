@@ -150,8 +150,8 @@ impl Program {
         if !options.optimize {
             return Ok((graph.clone(), vec![]));
         }
-        let most = options.numerics.class();
-        Ok(fuse::optimize(graph, fuse::Options { most, platform, limit: options.limit })?)
+        let rules = fuse::Options { limit: options.limit, ..fuse::Options::new(options.numerics.class(), platform) };
+        Ok(fuse::optimize(graph, rules)?)
     }
 }
 

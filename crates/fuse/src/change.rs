@@ -50,6 +50,8 @@ impl Platform {
 pub struct Options {
     /// The most that a rewrite may do to values.
     pub most: Class,
+    /// The most that saying one op otherwise may do ([`crate::formulate`]), which hangs on nothing around the op.
+    pub formulations: Class,
     /// What it optimizes for.
     pub platform: Platform,
     /// Changes to make at most, to find the one that is wrong.
@@ -58,7 +60,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { most: Class::Reassociating, platform: Platform::default(), limit: None }
+        Options::new(Class::Reassociating, Platform::default())
+    }
+}
+
+impl Options {
+    /// No rewrite of any kind does more than `most`; any number of them.
+    pub fn new(most: Class, platform: Platform) -> Options {
+        Options { most, formulations: most, platform, limit: None }
     }
 }
 
@@ -92,6 +101,10 @@ impl Changes {
     /// Whether a rewrite of `class` may be made now.
     pub fn allows(&self, class: Class) -> bool {
         class <= self.options.most && self.room() > 0
+    }
+    /// Whether a formulation of `class` may be chosen now.
+    pub(crate) fn allows_formulation(&self, class: Class) -> bool {
+        class <= self.options.formulations && self.room() > 0
     }
     /// How many more may be made.
     pub fn room(&self) -> usize {

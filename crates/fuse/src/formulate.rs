@@ -2,12 +2,15 @@
 //!
 //! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
-//! convolutions of their own ([`grouped`]). Products get their operands in the order in which they are packed well
-//! ([`product_order`]), and the largest elements of rows are found among integers ([`row_maximum`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores;
-//! a TPU's compiler chooses formulations and layouts itself.
+//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Products get their operands in the order in which
+//! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), and
+//! neighbouring dimensions are reduced as one ([`joined_dims`]). Every rule states what was measured, on XLA's CPU plugin with
+//! 2 cores; a TPU's compiler chooses formulations and layouts itself.
 
 mod depthwise;
+mod depthwise_kernel;
 mod grouped;
+mod joined_dims;
 mod layout;
 mod product_order;
 mod rebuild;
@@ -19,7 +22,7 @@ pub(crate) mod testing;
 mod tests;
 
 use self::rebuild::Rebuild;
-use crate::{Changes, Class, Platform};
+use crate::{Changes, Class, Options, Platform};
 use ir::op::{Convolution, DotGeneral, Reducer};
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashMap;
@@ -35,6 +38,14 @@ pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
         return Ok(graph.clone());
     }
     Formulating { changes, within: None }.graph(graph)
+}
+
+/// As [`formulate`], for a graph that no rules ran on, such as that of one eager op; no formulation does more than `most`.
+///
+/// # Errors
+/// As [`formulate`].
+pub fn alone(graph: &Graph, most: Class, platform: Platform) -> Result<Graph> {
+    formulate(graph, &mut Changes::new(Options::new(most, platform)))
 }
 
 /// A convolution that may be said otherwise: its operands stand in the graph being built.
@@ -94,7 +105,8 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const AFTER_LAYOUT: &[Rule] = &[grouped::RULE, product_order::RULE, row_maximum::RULE];
+const AFTER_LAYOUT: &[Rule] =
+    &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE, row_maximum::RULE, joined_dims::RULE];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
@@ -158,7 +170,7 @@ impl Formulating<'_> {
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
         to.set_loc(node.loc);
         for rule in rules {
-            if !self.changes.allows(rule.class) {
+            if !self.changes.allows_formulation(rule.class) {
                 continue;
             }
             if let Some(value) = rule.rewrite.apply(to, node, &operands)? {

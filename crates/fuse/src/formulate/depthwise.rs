@@ -149,7 +149,7 @@ impl<'a> Depthwise<'a> {
 }
 
 /// The input with its dilation and its padding spelled out.
-fn padded(to: &mut Rebuild, input: ValueId, c: &Convolution) -> Result<ValueId> {
+pub(super) fn padded(to: &mut Rebuild, input: ValueId, c: &Convolution) -> Result<ValueId> {
     let mut low: SignedDims = to.shape(input)?.iter().map(|_| 0).collect();
     let (mut high, mut interior): (SignedDims, Dims) = (low.clone(), low.iter().map(|_| 0).collect());
     for (i, &d) in c.input_spatial.iter().enumerate() {

@@ -69,6 +69,21 @@ impl Rebuild {
             _ => None,
         }
     }
+    /// Appends what `of`, a graph of one output, computes of `inputs`.
+    pub(super) fn splice(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<ValueId> {
+        let mut values: Vec<ValueId> = Vec::with_capacity(of.nodes().len());
+        for node in of.nodes() {
+            values.push(match node.op {
+                Op::Input { index } => inputs[index],
+                _ => {
+                    let operands = node.operands.iter().map(|v| values[v.index()]).collect();
+                    self.to.push(Node { operands, loc: self.loc, ..node.clone() })
+                }
+            });
+        }
+        let output = of.outputs.first().ok_or_else(|| Error::internal("a part without a result"))?;
+        Ok(values[output.value.index()])
+    }
     /// Appends a node as it stands.
     pub(super) fn push_node(&mut self, node: Node) -> ValueId {
         self.to.push(node)

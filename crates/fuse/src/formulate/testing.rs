@@ -2,7 +2,7 @@
 
 use super::formulate;
 use crate::rules::tests::same;
-use crate::{Change, Changes, Class, Options};
+use crate::{Change, Changes, Class, Options, Platform};
 use ir::op::{Convolution, Window};
 use ir::ops::sample::data::SplitMix;
 use ir::{
@@ -57,7 +57,7 @@ impl Random {
 
 /// `graph` formulated, with rewrites of `most` at most; it verifies, and takes and gives what it did.
 pub(super) fn formulated(graph: &Graph, most: Class, limit: Option<usize>) -> (Graph, Vec<Change>) {
-    let mut changes = Changes::new(Options { most, limit, ..Options::default() });
+    let mut changes = Changes::new(Options { limit, ..Options::new(most, Platform::Cpu) });
     let after = formulate(graph, &mut changes).unwrap();
     verify(&after).unwrap_or_else(|e| panic!("{e:?}\n{}\n{}", ir::text::print(graph), ir::text::print(&after)));
     let faces = |g: &Graph| {
@@ -116,6 +116,8 @@ pub(super) enum Groups {
     Features(usize),
     Depthwise,
     Batch(usize),
+    /// One input and one output feature in each batch group, as in the gradient of a depthwise kernel.
+    DepthwiseKernel,
     /// One group, and one window that is as large as the input.
     OneWindow,
 }
@@ -140,11 +142,22 @@ fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
             (g, 1, batch, g)
         }
         Groups::Batch(g) => (1, g, g * batch, per_group),
+        Groups::DepthwiseKernel => {
+            let g = r.within(2, 4);
+            (1, g, g, per_group)
+        }
     };
-    let outs = outs * feature_groups * batch_groups;
+    let outs = if groups == Groups::DepthwiseKernel { batch_groups } else { outs * feature_groups * batch_groups };
     let (numbers, kernel_numbers, output) = (r.permutation(n + 2), r.permutation(n + 2), r.permutation(n + 2));
     let some = |r: &mut Random, low, high| -> Dims { (0..n).map(|_| r.within(low, high)).collect() };
-    let (extents, window) = (some(r, 1, 5), some(r, 1, 3));
+    let (extents, window) = match groups {
+        // As large as the input, in more and fewer than the most parts.
+        Groups::DepthwiseKernel => {
+            let extents = some(r, 1, if n == 1 { 40 } else { 6 });
+            (extents.clone(), extents.iter().map(|&e| r.within(1, e)).collect())
+        }
+        _ => (some(r, 1, 5), some(r, 1, 3)),
+    };
     let c = Convolution {
         strides: some(r, 1, 3),
         padding: (0..n).map(|_| (r.below(4) as i64 - 1, r.below(4) as i64 - 1)).collect(),
@@ -230,6 +243,22 @@ pub(super) fn maximum(r: &mut Random) -> Graph {
     let dims = if r.below(4) == 0 { [0].into_iter().collect() } else { dims };
     let reducer = if r.below(8) == 0 { Reducer::Minimum } else { Reducer::Maximum };
     let x = b.input("x", InputKind::User, TensorType { dtype: r.one_of(&[DType::F32, DType::F32, DType::F64]), shape });
+    b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
+    b.finish()
+}
+
+/// A graph of one reduction of a few thousand elements over any dimensions.
+pub(super) fn reduction(r: &mut Random) -> Graph {
+    let b = Builder::new("reduction");
+    at(&b, 7);
+    let shape: Shape = (0..r.within(2, 5)).map(|_| r.one_of(&[1, 2, 5, 8, 16, 17])).collect();
+    let dims: Dims = (0..shape.len()).filter(|_| r.below(2) == 0).collect();
+    let dtype = r.one_of(&[DType::F32, DType::F64, DType::I32, DType::Bool]);
+    let reducer = match dtype {
+        DType::Bool => r.one_of(&[Reducer::And, Reducer::Or]),
+        _ => r.one_of(&[Reducer::Add, Reducer::Multiply, Reducer::Maximum, Reducer::Minimum]),
+    };
+    let x = b.input("x", InputKind::User, TensorType { dtype, shape });
     b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
     b.finish()
 }

@@ -39,6 +39,32 @@ fn random_depthwise_convolutions_stay_within_rounding() {
 }
 
 #[test]
+fn random_gradients_of_depthwise_kernels_stay_within_rounding() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = convolution(&mut r, Groups::DepthwiseKernel);
+        let (after, changes) = formulated(&graph, Class::Reassociating, None);
+        made += usize::from(rules(&changes) == ["depthwise-kernel-by-taps"]);
+        assert_close(&graph, &after, &r.inputs(&graph, false));
+    }
+    assert!(made > 200, "{made}");
+}
+
+#[test]
+fn random_reductions_keep_their_bits() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = reduction(&mut r);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        made += usize::from(rules(&changes) == ["neighbouring-dimensions-joined"]);
+        assert_same_bits(&graph, &after, &r.inputs(&graph, seed % 2 == 0));
+    }
+    assert!(made > 30, "{made}");
+}
+
+#[test]
 fn random_products_keep_their_bits() {
     let mut made = 0;
     for seed in 0..ROUNDS {

@@ -32,7 +32,10 @@ pub(super) fn repeat_while(
 }
 
 /// `count` times `step`, which gets the counter (`i32[]`) and the values carried, and gives their next ones.
-pub(super) fn repeat(
+///
+/// # Errors
+/// Those of `step`; `Internal` if it gives values of other types.
+pub fn repeat(
     b: &Builder,
     count: usize,
     carried: &[ValueId],
@@ -88,8 +91,11 @@ pub(crate) fn row(b: &Builder, v: ValueId, place: ValueId) -> Result<ValueId> {
     b.reshape(row, &shape[1..])
 }
 
-/// `v` with `row` at `place`.
-pub(crate) fn put_row(b: &Builder, v: ValueId, row: ValueId, place: ValueId) -> Result<ValueId> {
+/// `v` with `row` at `place`, a 0-d integer, of its first dimension.
+///
+/// # Errors
+/// `Internal` if `row` is none of `v`.
+pub fn put_row(b: &Builder, v: ValueId, row: ValueId, place: ValueId) -> Result<ValueId> {
     let shape: Shape = std::iter::once(1).chain(b.shape(row)).collect();
     let row = b.reshape(row, &shape)?;
     b.push(Op::DynamicUpdateSlice, &at_row(b, vec![v, row], place)?, vec![])

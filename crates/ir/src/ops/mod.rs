@@ -10,7 +10,7 @@ pub mod bounded;
 mod call;
 mod defaults;
 pub mod expr;
-pub(crate) mod loops;
+pub mod loops;
 mod resample;
 pub mod sample;
 mod schema;

@@ -46,7 +46,7 @@ pub(super) fn picks(rule: Option<&str>, lines: &[&str], ops: &[&str]) {
 #[track_caller]
 pub(super) fn picks_on(platform: Platform, rule: Option<&str>, lines: &[&str], ops: &[&str]) {
     let graph = ir::text::parse(&program(lines)).expect("a program");
-    let options = Options { most: Class::Reassociating, platform, ..Options::default() };
+    let options = Options::new(Class::Reassociating, platform);
     let (made, changes) = rewritten(&graph, options, &RULES);
     ir::verify(&made).expect("well-typed");
     let (text, rules) = (ir::text::canonical(&made), changes.iter().map(|c| c.rule).collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 
 use super::{rewritten, themes};
 use crate::rule::Ready;
-use crate::{Class, Options};
+use crate::{Class, Options, Platform};
 use ir::Graph;
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ fn graph(lines: &[&str]) -> Graph {
 
 /// What is wrong with a row, if anything.
 fn wrong(&(rule, before, after): &Row) -> Option<String> {
-    let options = Options { most: Class::PrecisionChanging, ..Options::default() };
+    let options = Options::new(Class::PrecisionChanging, Platform::Cpu);
     let (made, changes) = rewritten(&graph(before), options, &RULES);
     let used: Vec<&str> = changes.iter().map(|c| c.rule).collect();
     let text = ir::text::canonical(&made);
