@@ -291,6 +291,8 @@ fn fuse_tells_every_rewrite_with_its_line_and_stops_at_the_limit() {
     for change in changes {
         assert_ne!(change["why"], "", "{change}");
         assert!(change["places"][0]["line"].as_u64() > Some(0), "{change}");
+        assert!(change["before"].as_str().is_some_and(|op| !op.is_empty()), "{change}");
+        assert!(change["after"].as_array().is_some_and(|ops| !ops.is_empty()), "{change}");
     }
     let total: u64 = all["counts"].as_object().expect("classes").values().filter_map(serde_json::Value::as_u64).sum();
     assert_eq!(total, changes.len() as u64);

@@ -18,7 +18,7 @@ fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
     let usage = "patterns ROUNDS FILE...";
     let rounds: usize = args.next().ok_or(usage)?.parse()?;
-    let session = Session::new(Some("cpu"), None)?;
+    let session = Session::fitting_the_host(Some("cpu"), None)?;
     for file in args {
         println!("{}", pattern(&session, Path::new(&file), rounds)?);
     }

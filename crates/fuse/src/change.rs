@@ -1,5 +1,6 @@
 //! What may be changed, and what was.
 
+use crate::language::Head;
 use ir::LocId;
 
 /// What a rewrite may do to values, least first.
@@ -80,6 +81,11 @@ pub struct Change {
     pub class: Class,
     /// Where the rewritten ops came from.
     pub locs: Vec<LocId>,
+    /// The op whose result is computed otherwise.
+    pub before: Head,
+    /// The ops that the rule computes it by, operands first, or the one that was there already. Later rules may have
+    /// rewritten them again.
+    pub after: Vec<Head>,
 }
 
 /// Changes as they are made, up to the limit.
@@ -111,8 +117,8 @@ impl Changes {
         self.options.limit.map_or(usize::MAX, |most| most.saturating_sub(self.made.len()))
     }
     /// Notes one that was made.
-    pub fn push(&mut self, rule: &'static str, class: Class, locs: impl IntoIterator<Item = LocId>) {
-        self.made.push(Change { rule, class, locs: locs.into_iter().collect() });
+    pub fn push(&mut self, change: Change) {
+        self.made.push(change);
     }
     /// All of them, in order.
     pub fn into_vec(self) -> Vec<Change> {

@@ -3,8 +3,9 @@
 //! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
 //! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Products get their operands in the order in which
-//! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), and
-//! neighbouring dimensions are reduced as one ([`joined_dims`]). Every rule states what was measured, on XLA's CPU plugin with
+//! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), rows
+//! are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in
+//! one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores; a TPU's compiler chooses formulations and layouts itself.
 
 mod depthwise;
@@ -12,9 +13,12 @@ mod depthwise_kernel;
 mod grouped;
 mod joined_dims;
 mod layout;
+mod ordered;
+mod packed_sort;
 mod product_order;
 mod rebuild;
 mod row_maximum;
+mod row_sums;
 mod single_window;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -22,7 +26,7 @@ pub(crate) mod testing;
 mod tests;
 
 use self::rebuild::Rebuild;
-use crate::{Changes, Class, Options, Platform};
+use crate::{Change, Changes, Class, Head, Options, Platform};
 use ir::op::{Convolution, DotGeneral, Reducer};
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashMap;
@@ -69,6 +73,13 @@ struct Reduction<'a> {
     input: ValueId,
 }
 
+/// A sort that may be said otherwise, likewise.
+struct Sorting<'a> {
+    dim: usize,
+    descending: bool,
+    operands: &'a [ValueId],
+}
+
 /// One way to say an op otherwise.
 struct Rule {
     name: &'static str,
@@ -83,6 +94,7 @@ enum Rewrite {
     Convolution(fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>),
     Product(fn(&mut Rebuild, &Product<'_>) -> Result<Option<ValueId>>),
     Reduction(fn(&mut Rebuild, &Reduction<'_>) -> Result<Option<ValueId>>),
+    Sort(fn(&mut Rebuild, &Sorting<'_>) -> Result<Option<ValueId>>),
 }
 
 impl Rewrite {
@@ -98,6 +110,9 @@ impl Rewrite {
             (Rewrite::Reduction(rewrite), &Op::Reduce { reducer, ref dims }, &[input]) => {
                 rewrite(to, &Reduction { reducer, dims, input })
             }
+            (Rewrite::Sort(rewrite), &Op::Sort { dim, descending, .. }, operands) => {
+                rewrite(to, &Sorting { dim, descending, operands })
+            }
             _ => Ok(None),
         }
     }
@@ -105,8 +120,15 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const AFTER_LAYOUT: &[Rule] =
-    &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE, row_maximum::RULE, joined_dims::RULE];
+const AFTER_LAYOUT: &[Rule] = &[
+    depthwise_kernel::RULE,
+    grouped::RULE,
+    product_order::RULE,
+    row_maximum::RULE,
+    row_sums::RULE,
+    joined_dims::RULE,
+    packed_sort::RULE,
+];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
@@ -164,7 +186,7 @@ impl Formulating<'_> {
     }
 
     fn op(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
-        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. }) {
+        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::Sort { .. }) {
             return Ok(None);
         }
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
@@ -173,8 +195,11 @@ impl Formulating<'_> {
             if !self.changes.allows_formulation(rule.class) {
                 continue;
             }
+            let made = to.len();
             if let Some(value) = rule.rewrite.apply(to, node, &operands)? {
-                self.changes.push(rule.name, rule.class, [self.within.unwrap_or(node.loc)]);
+                let locs = vec![self.within.unwrap_or(node.loc)];
+                let (before, after) = (Head::of(&node.op), to.heads_from(made));
+                self.changes.push(Change { rule: rule.name, class: rule.class, locs, before, after });
                 return Ok(Some(value));
             }
         }

@@ -171,13 +171,19 @@ impl Node {
     }
 }
 
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Head::Attributes(n) => write!(f, "#{n}"),
+            Head::With(kind) => f.write_str(KINDS.iter().find(|(_, k)| *k == kind).map_or("?", |(n, _)| n)),
+            head => f.write_str(&head.op().map(|op| ir::text::name(&op)).unwrap_or_default()),
+        }
+    }
+}
+
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.head {
-            Head::Attributes(n) => write!(f, "#{n}"),
-            Head::With(kind) => write!(f, "{}", KINDS.iter().find(|(_, k)| *k == kind).map_or("?", |(n, _)| n)),
-            head => write!(f, "{head:?}"),
-        }
+        self.head.fmt(f)
     }
 }
 

@@ -1,12 +1,13 @@
 //! One window of a graph: encoded, saturated, and the cheapest equal program taken out again.
 
 use crate::analysis::{EGraph, encode};
-use crate::change::{Class, Options};
+use crate::change::{Change, Options};
 use crate::extract::{Choice, Extractor, op_of};
+use crate::language::Head;
 use crate::rule::Ready;
 use crate::saturate::{Makers, Step, saturate};
 use egg::{Id, Language};
-use ir::{Graph, LocId, Node, Operands, Output, Result, ValueId};
+use ir::{Graph, Node, Operands, Output, Result, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What a window became.
@@ -14,14 +15,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) struct Optimized {
     /// The same inputs and outputs; locations are those of the window's nodes.
     pub(crate) graph: Graph,
-    /// Rules of which something is in the graph, with the locations they were used at, in order.
-    pub(crate) used: Vec<Use>,
+    /// Rules of which something is in the graph, in order, with locations of the window's nodes.
+    pub(crate) used: Vec<Change>,
     /// Steps that were taken on the way.
     pub(crate) steps: usize,
 }
-
-/// A rule, its class and where it was used.
-pub(crate) type Use = (&'static str, Class, Vec<LocId>);
 
 /// The cheapest program that the rules find to be equal to `graph` in at most so many steps.
 ///
@@ -43,7 +41,7 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: u
     let Some(order) = extractor.order(&choice) else { return Ok(unchanged) };
     let quiet = quiet(&egraph, &choice, &order, &steps, program);
     let made = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
-    let used = used(&egraph, made.chain(quiet), &steps, rules);
+    let used = used(&egraph, &choice, made.chain(quiet), &steps, rules);
     Ok(Optimized { graph: decode(&egraph, graph, &choice, &order, &ids), used, steps: steps.len() })
 }
 
@@ -84,12 +82,25 @@ fn quiet(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], program
 }
 
 /// The rules behind these steps, in the order in which they were used.
-fn used(egraph: &EGraph, numbers: impl Iterator<Item = usize>, steps: &[Step], rules: &[Ready]) -> Vec<Use> {
+fn used(
+    egraph: &EGraph,
+    choice: &Choice,
+    numbers: impl Iterator<Item = usize>,
+    steps: &[Step],
+    rules: &[Ready],
+) -> Vec<Change> {
     let mut numbers: Vec<usize> = numbers.collect::<FxHashSet<_>>().into_iter().collect();
     numbers.sort_unstable();
     let of = |n: usize| {
-        let rule = rules[steps[n].rule].rule;
-        (rule.name, rule.class, vec![egraph[egraph.find(steps[n].root)].data.loc])
+        let (step, rule) = (&steps[n], rules[steps[n].rule].rule);
+        let class = &egraph[egraph.find(step.root)];
+        let made = egraph.nodes()[step.nodes.0..step.nodes.1].iter();
+        let mut after: Vec<Head> = made.map(|n| n.head).filter(|h| !matches!(h, Head::Attributes(_))).collect();
+        if after.is_empty() {
+            after.extend(choice.get(&class.id).map(|&n| class.nodes[n].head));
+        }
+        let before = egraph.nodes()[usize::from(step.root)].head;
+        Change { rule: rule.name, class: rule.class, locs: vec![class.data.loc], before, after }
     };
     numbers.into_iter().map(of).collect()
 }

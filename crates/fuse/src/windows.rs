@@ -4,7 +4,7 @@
 //! of a model, are optimized once. What is free to make again (constants and broadcasts of them) is made in every window
 //! that reads it, so that rules see it; what two windows have in common is found at the end.
 
-use crate::change::Changes;
+use crate::change::{Change, Changes};
 use crate::rule::Ready;
 use crate::window::{self, Optimized};
 use ir::{Graph, InputKind, LocId, Node, Op, Operands, Output, OutputKind, Result, ValueId};
@@ -169,8 +169,8 @@ impl Joined {
 
     fn add(&mut self, window: &Window, optimized: &Optimized, changes: &mut Changes) {
         let place = |loc: LocId| loc.index().checked_sub(1).map_or(LocId::UNKNOWN, |i| window.locs[i]);
-        for (rule, class, locs) in &optimized.used {
-            changes.push(rule, *class, locs.iter().map(|&l| place(l)));
+        for change in &optimized.used {
+            changes.push(Change { locs: change.locs.iter().map(|&l| place(l)).collect(), ..change.clone() });
         }
         let source = &optimized.graph;
         let mut values: Vec<ValueId> = Vec::with_capacity(source.nodes().len());

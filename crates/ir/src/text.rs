@@ -20,7 +20,7 @@ mod element;
 mod op;
 mod parse;
 
-pub use op::elementwise;
+pub use op::{elementwise, name};
 pub use parse::parse;
 
 use crate::graph::{Graph, Input, InputKind, Node, Output, OutputKind};

@@ -50,15 +50,31 @@ fn text(r: &Rewritten) -> String {
     );
     for (place, changes) in by_line(r) {
         let _ = writeln!(out, "\n{place}");
-        let mut rules: BTreeMap<&str, (usize, Class)> = BTreeMap::new();
-        changes.iter().for_each(|c| rules.entry(c.rule).or_insert((0, c.class)).0 += 1);
-        for (rule, (count, class)) in rules {
+        let mut rules: BTreeMap<(&str, String), (usize, Class)> = BTreeMap::new();
+        for change in changes {
+            rules.entry((change.rule, became(change))).or_insert((0, change.class)).0 += 1;
+        }
+        for ((rule, became), (count, class)) in rules {
             let times = if count == 1 { String::new() } else { format!(" x{count}") };
             let _ = writeln!(out, "  {:<36} {:<19} {}", format!("{rule}{times}"), class.name(), fuse::why(rule));
+            let _ = writeln!(out, "      {became}");
         }
     }
     regions_text(r, &mut out);
     out
+}
+
+/// The op before and those after, runs of one op told once.
+fn became(change: &Change) -> String {
+    let mut after: Vec<(String, usize)> = vec![];
+    for op in change.after.iter().map(ToString::to_string) {
+        match after.last_mut() {
+            Some((last, count)) if *last == op => *count += 1,
+            _ => after.push((op, 1)),
+        }
+    }
+    let several = |(op, count): &(String, usize)| if *count == 1 { op.clone() } else { format!("{op} x{count}") };
+    format!("{} -> {}", change.before, after.iter().map(several).collect::<Vec<_>>().join(", "))
 }
 
 /// What runs together: the regions that take longest, in the order of the program.
@@ -160,7 +176,15 @@ fn data(r: &Rewritten) -> Value {
     };
     let change = |c: &Change| {
         let places: Vec<Value> = c.locs.iter().map(line).collect();
-        json!({ "rule": c.rule, "class": c.class.name(), "why": fuse::why(c.rule), "places": places })
+        let after: Vec<String> = c.after.iter().map(ToString::to_string).collect();
+        json!({
+            "rule": c.rule,
+            "class": c.class.name(),
+            "why": fuse::why(c.rule),
+            "places": places,
+            "before": c.before.to_string(),
+            "after": after,
+        })
     };
     json!({
         "schema": SCHEMA,

@@ -25,7 +25,7 @@ mod carry;
 mod forms;
 
 use self::forms::Forms;
-use crate::{Changes, Class};
+use crate::{Change, Changes, Class, Head};
 use ir::op::Convolution;
 use ir::{Dims, Graph, LocId, Node, Op, Result, TensorType};
 
@@ -48,7 +48,8 @@ pub(super) fn layout(graph: &Graph, changes: &mut Changes, within: Option<LocId>
         *chosen = changes.allows(Class::Exact);
         cut |= !*chosen;
         if *chosen {
-            changes.push(TOLD.0, TOLD.1, [within.unwrap_or(node.loc)]);
+            let (locs, convolution) = (vec![within.unwrap_or(node.loc)], Head::of(&node.op));
+            changes.push(Change { rule: TOLD.0, class: TOLD.1, locs, before: convolution, after: vec![convolution] });
         }
     }
     if cut { laid_out(graph, &chosen) } else { Ok(whole) }

@@ -18,7 +18,18 @@
 //! | 2048x512 by 256x512                    | 5.0       | 9.9           |
 //! | `[k, m] x [k, n]`, 1024x1024 by 1024x64 | 4.0       | 1.6           |
 //!
-//! With a bias and a `tanh` after each. XLA turns the product back unless something stands before the transpose.
+//! and on the clock, on two cores of a machine with AVX-512 and as many threads:
+//!
+//! | f32, ms, `[m, k] x [n, k]`             | `x @ w.T` | `(w @ x.T).T` |
+//! |---------------------------------------|-----------|---------------|
+//! | 128x768 by 50257x768                   | 303       | 72            |
+//! | 512x512 by 32128x512                   | 182       | 140           |
+//! | 394x768 by 3072x768                    | 16.8      | 7.9           |
+//! | 394x768 by 768x768                     | 2.7       | 2.5           |
+//! | 512x512 by 2048x512                    | 7.7       | 8.0           |
+//! | 2048x512 by 256x512                    | 2.3       | 6.7           |
+//!
+//! The former with a bias and a `tanh` after each. XLA turns the product back unless something stands before the transpose.
 
 use super::rebuild::Rebuild;
 use super::{Product, Rewrite, Rule};
@@ -33,8 +44,8 @@ pub(super) const RULE: Rule = Rule {
     rewrite: Rewrite::Product(rewrite),
 };
 
-/// What it costs to transpose an element of the result, in elements that are packed badly.
-const TRANSPOSED: usize = 2;
+/// What it costs to transpose four elements of the result, in elements that are packed badly.
+const TRANSPOSED: usize = 3;
 
 fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let d = site.attributes;
@@ -53,7 +64,7 @@ fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
         return Ok(None); // a product with a vector, which is not packed
     }
     let (own, turned) = (badly_packed(&lhs, &rhs, &d), badly_packed(&rhs, &lhs, &swapped(&d)));
-    let transposed = rows.saturating_mul(columns).saturating_mul(TRANSPOSED);
+    let transposed = rows.saturating_mul(columns).saturating_mul(TRANSPOSED) / 4;
     if own <= turned.saturating_add(transposed) {
         return Ok(None);
     }

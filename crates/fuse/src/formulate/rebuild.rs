@@ -1,5 +1,6 @@
 //! A graph being built after another.
 
+use crate::Head;
 use ir::op::SignedDims;
 use ir::{
     Binary, DType, Dims, Error, Graph, Input, Literal, LocId, Node, Number, Op, Operands, Output, Result, Shape,
@@ -26,6 +27,14 @@ impl Rebuild {
     /// Nodes appended from here on stand for what came from `loc`.
     pub(super) fn set_loc(&mut self, loc: LocId) {
         self.loc = loc;
+    }
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.to.nodes().len()
+    }
+    /// What the nodes from the `start`-th on compute.
+    pub(super) fn heads_from(&self, start: usize) -> Vec<Head> {
+        self.to.nodes()[start..].iter().map(|node| Head::of(&node.op)).collect()
     }
     /// Where `v` of the old graph stands.
     pub(super) fn place(&self, v: ValueId) -> ValueId {
@@ -66,6 +75,13 @@ impl Rebuild {
         let node = self.to.node(v);
         match &node.op {
             Op::Transpose { permutation } => node.operands.first().map(|&of| (of, permutation)),
+            _ => None,
+        }
+    }
+    /// The dimension that `v` counts along, if it is a counter.
+    pub(super) fn as_iota(&self, v: ValueId) -> Option<usize> {
+        match self.to.node(v).op {
+            Op::Iota { dim, .. } => Some(dim),
             _ => None,
         }
     }

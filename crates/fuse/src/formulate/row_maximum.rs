@@ -12,10 +12,10 @@
 //! Down columns, XLA goes along rows and is fast as it is.
 
 use super::rebuild::Rebuild;
-use super::{Reduction, Rewrite, Rule};
+use super::{Reduction, Rewrite, Rule, ordered};
 use crate::Class;
 use ir::op::Reducer;
-use ir::{Binary, Comparison, DType, Literal, Number, Op, Result, ValueId};
+use ir::{Builder, DType, InputKind, OutputKind, Result, ValueId};
 
 pub(super) const RULE: Rule = Rule {
     name: "row-maximum-of-integers",
@@ -35,27 +35,9 @@ fn rewrite(to: &mut Rebuild, site: &Reduction<'_>) -> Result<Option<ValueId>> {
     if site.reducer != Reducer::Maximum || ty.dtype != DType::F32 || !rows || length < SHORTEST || ty.numel() == 0 {
         return Ok(None);
     }
-    let nan = constant(to, site.input, Number::Float(f64::NAN))?;
-    let is_nan = to.push(Op::Compare(Comparison::Ne), &[site.input, site.input])?;
-    let input = to.push(Op::Select, &[is_nan, nan, site.input])?;
-    let bits = to.push(Op::BitcastConvert { dtype: DType::I32 }, &[input])?;
-    let ordered = negative_turned(to, bits)?;
-    let reduce = Op::Reduce { reducer: Reducer::Maximum, dims: site.dims.clone() };
-    let largest = to.push(reduce, &[ordered])?;
-    let bits = negative_turned(to, largest)?;
-    to.push(Op::BitcastConvert { dtype: DType::F32 }, &[bits]).map(Some)
-}
-
-/// `bits` with all but the sign turned where that is set: its own inverse.
-fn negative_turned(to: &mut Rebuild, bits: ValueId) -> Result<ValueId> {
-    let (last, rest) = (constant(to, bits, Number::Int(31))?, constant(to, bits, Number::Int(i64::from(i32::MAX)))?);
-    let signs = to.binary(Binary::ShiftRightArithmetic, bits, last)?;
-    let turned = to.binary(Binary::And, signs, rest)?;
-    to.binary(Binary::Xor, bits, turned)
-}
-
-/// `number` in the type and the shape of `like`.
-fn constant(to: &mut Rebuild, like: ValueId, number: Number) -> Result<ValueId> {
-    let ty = to.ty(like)?.clone();
-    to.push(Op::Constant(Literal::splat(number, ty.dtype, ty.shape)), &[])
+    let b = Builder::new("row_maximum");
+    let floats = b.input("x", InputKind::User, ty);
+    let largest = b.reduce(ordered::integers(&b, floats)?, Reducer::Maximum, site.dims)?;
+    b.output("y", OutputKind::User, ordered::floats(&b, largest)?);
+    to.splice(&b.finish(), &[site.input]).map(Some)
 }

@@ -41,6 +41,7 @@ impl Random {
             1 if special => Number::Float(f64::INFINITY),
             2 if special => Number::Float(f64::NEG_INFINITY),
             3 => Number::Float(-0.0),
+            4 => Number::Float(0.0),
             _ => Number::Float(self.below(1 << 16) as f64 / 16384.0 - 2.0),
         }
     }
@@ -260,6 +261,48 @@ pub(super) fn reduction(r: &mut Random) -> Graph {
     };
     let x = b.input("x", InputKind::User, TensorType { dtype, shape });
     b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
+    b.finish()
+}
+
+/// `l` with its elements repeated, so that many are equal.
+pub(super) fn few_kinds(l: &Literal) -> Literal {
+    let (bytes, size) = (l.dense_bytes(), l.ty.dtype.size());
+    let kinds = (bytes.len() / size).clamp(1, 5) * size;
+    let repeated: Vec<u8> = (0..bytes.len()).map(|i| bytes[i % kinds]).collect();
+    Literal::dense(l.ty.clone(), repeated).unwrap()
+}
+
+/// A graph of one stable sort of random keys along with their positions, or of what only looks like it.
+pub(super) fn sort(r: &mut Random) -> Graph {
+    let b = Builder::new("sort");
+    at(&b, 7);
+    let shape: Shape = (0..r.within(1, 3)).map(|_| r.one_of(&[1, 8, 17, 64])).collect();
+    let dim = r.below(shape.len());
+    let dtypes =
+        [DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::Bool];
+    let keys = TensorType { dtype: r.one_of(&dtypes), shape: shape.clone() };
+    let keys = b.input("keys", InputKind::User, keys);
+    let along = if r.below(8) == 0 { r.below(shape.len()) } else { dim };
+    let places = b.iota(r.one_of(&[DType::I32, DType::I64]), &shape, along).unwrap();
+    for (i, &v) in b.sort(&[keys, places], dim, r.below(2) == 0, true).unwrap().iter().enumerate() {
+        b.output(format!("y{i}"), OutputKind::User, v);
+    }
+    b.finish()
+}
+
+/// A graph of one sum over the last dimensions, and perhaps others.
+pub(super) fn row_sum(r: &mut Random) -> Graph {
+    let b = Builder::new("row_sum");
+    at(&b, 7);
+    let length = r.one_of(&[67, 131, 1030]);
+    let shape: Shape = match r.below(8) {
+        0 => [1 << 16].into_iter().collect(),
+        _ => (0..r.within(1, 3)).map(|_| r.one_of(&[1, 3, 8])).chain([length]).collect(),
+    };
+    let dims: Dims = (0..shape.len()).filter(|&d| d + 1 == shape.len() || r.below(3) == 0).collect();
+    let dtype = r.one_of(&[DType::F32, DType::F64]);
+    let x = b.input("x", InputKind::User, TensorType { dtype, shape });
+    b.output("y", OutputKind::User, b.reduce(x, Reducer::Add, &dims).unwrap());
     b.finish()
 }
 

@@ -65,6 +65,36 @@ fn random_reductions_keep_their_bits() {
 }
 
 #[test]
+fn random_sorts_keep_their_bits() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = sort(&mut r);
+        let (after, changes) = formulated(&graph, Class::Exact, None);
+        made += usize::from(rules(&changes) == ["sort-of-packed-keys"]);
+        let mut inputs = r.inputs(&graph, seed % 2 == 0);
+        if seed % 3 == 0 {
+            inputs[0] = few_kinds(&inputs[0]);
+        }
+        assert_same_bits(&graph, &after, &inputs);
+    }
+    assert!(made > 60, "{made}");
+}
+
+#[test]
+fn random_sums_of_rows_stay_within_rounding() {
+    let mut made = 0;
+    for seed in 0..ROUNDS / 2 {
+        let mut r = Random(seed);
+        let graph = row_sum(&mut r);
+        let (after, changes) = formulated(&graph, Class::Reassociating, None);
+        made += usize::from(rules(&changes) == ["row-sum-in-parts"]);
+        assert_close(&graph, &after, &r.inputs(&graph, false));
+    }
+    assert!(made > 40, "{made}");
+}
+
+#[test]
 fn random_products_keep_their_bits() {
     let mut made = 0;
     for seed in 0..ROUNDS {
@@ -97,6 +127,9 @@ fn products_are_turned_where_that_packs_less() {
         (64, 1024, 1024, true, true),
         (64, 512, 128, true, true),
         (256, 768, 3072, true, true),
+        (128, 768, 50257, true, true),
+        (394, 768, 3072, true, true),
+        (512, 512, 2048, true, false),
         (512, 512, 512, true, false),
         (2048, 512, 256, true, false),
         (1, 1024, 1024, true, false),

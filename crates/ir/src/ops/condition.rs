@@ -55,7 +55,7 @@ impl Call<'_> {
 
     /// The number, if it is literal; a symbolic one only if `decides` says that a program for it is worth having, and where
     /// whoever runs programs again asks for conditions.
-    pub fn decisive(&self, of: &Scalar, decides: fn(f64) -> bool) -> Option<Number> {
+    pub fn decisive(&self, of: &Scalar, decides: impl Fn(f64) -> bool + Send + Sync + 'static) -> Option<Number> {
         match of {
             Scalar::Known(n) => Some(*n),
             Scalar::Symbolic(_) if !self.context.relaying || self.requires(of, move |n| !decides(n)) => None,

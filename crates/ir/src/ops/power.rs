@@ -102,8 +102,21 @@ fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(b.convert(scaled, dtype)?)
 }
 
-/// Exponents with a formula of their own.
-const SPECIAL: [f64; 8] = [0.0, 1.0, 0.5, -0.5, -1.0, -2.0, 2.0, 3.0];
+/// How PyTorch computes a power of this exponent in other ways than by `pow`.
+fn formula(exponent: f64, dtype: DType) -> Option<for<'e> fn(Expr<'e>) -> Expr<'e>> {
+    let (real, number) = (dtype.is_float(), dtype != DType::Bool);
+    match exponent {
+        0.0 => Some(|x| x.constant(1.0)),
+        1.0 => Some(|x| x),
+        0.5 if real => Some(|x| x.sqrt()),
+        -0.5 if real => Some(|x| x.rsqrt()),
+        -1.0 if real => Some(|x| 1.0 / x),
+        -2.0 if real => Some(|x| 1.0 / (x * x)),
+        2.0 if number => Some(|x| x * x),
+        3.0 if number => Some(|x| x * x * x),
+        _ => None,
+    }
+}
 
 fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(pow(c, b, c.operand(b, "self")?, c.operand(b, "exponent")?)?)
@@ -112,40 +125,20 @@ fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 /// `base ** exponent`.
 pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -> Result<ValueId> {
     let dtype = result_type(c, b, &[base.clone(), exponent.clone()]);
-    let decides: fn(f64) -> bool =
-        if dtype.is_int() { |n| n < 0.0 || SPECIAL.contains(&n) } else { |n| SPECIAL.contains(&n) };
-    if let Operand::Scalar(s) = &exponent
-        && let Some(n) = c.decisive(s, decides)
-        && let Some(v) = known_power(c, b, &base, n, dtype)?
+    let negative = move |n: f64| dtype.is_int() && n < 0.0;
+    if let Operand::Scalar(scalar) = &exponent
+        && let Some(n) = c.decisive(scalar, move |n| negative(n) || formula(n, dtype).is_some())
+        && !matches!(n, Number::Complex(..))
     {
-        return Ok(v);
+        ensure!(!negative(n.as_f64()), "Integers to negative integer powers are not allowed.");
+        if let Some(formula) = formula(n.as_f64(), dtype) {
+            return elementwise(c, b, [base], dtype, |[x]| formula(x));
+        }
     }
     if dtype == DType::Bool {
         return not_implemented("pow", dtype);
     }
     elementwise(c, b, [base, exponent], dtype, |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) })
-}
-
-/// Exponents that PyTorch computes in other ways than by `pow`.
-fn known_power(c: &Call<'_>, b: &Builder, base: &Operand, n: Number, dtype: DType) -> Result<Option<ValueId>> {
-    let negative = dtype.is_int() && n.as_f64() < 0.0;
-    ensure!(!negative, "Integers to negative integer powers are not allowed.");
-    if matches!(n, Number::Complex(..)) {
-        return Ok(None);
-    }
-    let with = |f: for<'e> fn(Expr<'e>) -> Expr<'e>| elementwise(c, b, [base.clone()], dtype, |[x]| f(x)).map(Some);
-    let real = dtype.is_float();
-    match n.as_f64() {
-        0.0 => with(|x| x.constant(1.0)),
-        1.0 => with(|x| x),
-        0.5 if real => with(|x| x.sqrt()),
-        -0.5 if real => with(|x| x.rsqrt()),
-        -1.0 if real => with(|x| 1.0 / x),
-        -2.0 if real => with(|x| 1.0 / (x * x)),
-        2.0 if dtype != DType::Bool => with(|x| x * x),
-        3.0 if dtype != DType::Bool => with(|x| x * x * x),
-        _ => Ok(None),
-    }
 }
 
 /// A negative exponent gives what rounds towards zero: 1, -1 or 0.

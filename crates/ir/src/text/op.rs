@@ -25,6 +25,13 @@ pub(super) fn spell(op: &Op) -> String {
     }
 }
 
+/// What `op` is called, without its attributes.
+pub fn name(op: &Op) -> String {
+    let mut spelt = spell(op);
+    spelt.truncate(spelt.find('(').unwrap_or(spelt.len()));
+    spelt
+}
+
 /// The op that `text` spells; `Err` says why there is none.
 pub(super) fn read(text: &str) -> Result<Op, String> {
     if let Some(op) = elementwise(text) {
