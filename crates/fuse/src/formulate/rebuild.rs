@@ -85,6 +85,30 @@ impl Rebuild {
             _ => None,
         }
     }
+    /// Whether `v` is what is in memory already, or takes at most so many elementwise ops on that.
+    pub(super) fn is_cheap(&self, v: ValueId, most: usize) -> bool {
+        let (mut open, mut ops) = (vec![v], 0);
+        while let Some(v) = open.pop() {
+            let node = self.to.node(v);
+            match node.op {
+                Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => ops += 1,
+                Op::Reshape { .. } | Op::BroadcastInDim { .. } => {}
+                Op::Slice { .. }
+                | Op::Pad { .. }
+                | Op::Transpose { .. }
+                | Op::Concatenate { .. }
+                | Op::Reverse { .. } => {
+                    return false;
+                }
+                _ => continue,
+            }
+            if ops > most {
+                return false;
+            }
+            open.extend(&node.operands);
+        }
+        true
+    }
     /// Appends what `of`, a graph of one output, computes of `inputs`.
     pub(super) fn splice(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<ValueId> {
         let mut values: Vec<ValueId> = Vec::with_capacity(of.nodes().len());

@@ -28,6 +28,9 @@ pub(super) const RULE: Rule = Rule {
 /// Elements of the shortest row, and of the smallest operand, that is worth it.
 const SHORTEST: usize = 64;
 const SMALLEST: usize = 4096;
+/// Elementwise ops that an operand may take. XLA computes them once for each part, and for whatever else reads it: ConvNeXt's
+/// depthwise convolutions, sums of 49 products, ran 2.6 times as long.
+const MOST_OPS: usize = 8;
 /// From this length on, a row has more parts.
 const LONG: usize = 1024;
 /// Rows that are long enough for several threads are so many rows instead, if there are fewer.
@@ -39,7 +42,7 @@ fn rewrite(to: &mut Rebuild, site: &Reduction<'_>) -> Result<Option<ValueId>> {
     let kept = (0..ty.rank()).rev().find(|d| !site.dims.contains(d)).map_or(0, |d| d + 1);
     let length: usize = ty.shape[kept..].iter().product();
     let sum = site.reducer == Reducer::Add && matches!(ty.dtype, DType::F32 | DType::F64);
-    if !sum || length < SHORTEST || ty.numel() < SMALLEST {
+    if !sum || length < SHORTEST || ty.numel() < SMALLEST || !to.is_cheap(site.input, MOST_OPS) {
         return Ok(None);
     }
     let b = Builder::new("row_sum");
