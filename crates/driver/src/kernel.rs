@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
 const SMALL: usize = 1 << 11;
 
-/// What saying an op otherwise may do to its results: the sums of a convolution have no order of their own. An op's
-/// formulation hangs on nothing but the op, so that it is the same alone and in a bundle.
+/// What saying an op otherwise may do to its results, where that hangs on nothing but the op, so that it is the same alone
+/// and in a bundle: the sums of a convolution have no order of their own.
 const OF_AN_OP: Class = Class::Reassociating;
 
 /// A graph's executable.
@@ -30,17 +30,15 @@ pub struct Kernel {
 
 impl Session {
     /// The executable of `graph`, for any device of the session. Inputs with a mutation of theirs among the outputs are
-    /// donated to it. Its ops are said in the way that is fastest on the platform, if there is enough to compute.
+    /// donated to it. Its ops are said in the way that is fastest on the platform.
     ///
     /// # Errors
     /// When the plugin refuses the program.
     pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
         let named = LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() };
-        if largest(graph) <= SMALL {
-            return self.compiled(graph, Effort::Least, &named);
-        }
+        let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
         let said = fuse::formulate::alone(graph, OF_AN_OP, platform(Some(self)))?;
-        self.compiled(&said, Effort::Full, &named)
+        self.compiled(&said, effort, &named)
     }
 
     /// As [`Session::kernel`], for many calls as one program: it is optimized first, its regions are named, and its stages
@@ -51,7 +49,7 @@ impl Session {
     pub fn bundle(&self, graph: &Graph, options: &Options) -> Result<Kernel> {
         let platform = platform(Some(self));
         let most = options.numerics.class();
-        let rules = fuse::Options { most, formulations: OF_AN_OP.max(most), platform, limit: options.limit };
+        let rules = fuse::Options { most, alone: OF_AN_OP.max(most), platform, limit: options.limit };
         let optimized = if options.optimize { fuse::optimize(graph, rules)?.0 } else { graph.clone() };
         let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
         let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };

@@ -51,8 +51,8 @@ impl Platform {
 pub struct Options {
     /// The most that a rewrite may do to values.
     pub most: Class,
-    /// The most that saying one op otherwise may do ([`crate::formulate`]), which hangs on nothing around the op.
-    pub formulations: Class,
+    /// The most that saying one op otherwise may do ([`crate::formulate`]), where that hangs on nothing around the op.
+    pub alone: Class,
     /// What it optimizes for.
     pub platform: Platform,
     /// Changes to make at most, to find the one that is wrong.
@@ -68,7 +68,7 @@ impl Default for Options {
 impl Options {
     /// No rewrite of any kind does more than `most`; any number of them.
     pub fn new(most: Class, platform: Platform) -> Options {
-        Options { most, formulations: most, platform, limit: None }
+        Options { most, alone: most, platform, limit: None }
     }
 }
 
@@ -108,9 +108,9 @@ impl Changes {
     pub fn allows(&self, class: Class) -> bool {
         class <= self.options.most && self.room() > 0
     }
-    /// Whether a formulation of `class` may be chosen now.
-    pub(crate) fn allows_formulation(&self, class: Class) -> bool {
-        class <= self.options.formulations && self.room() > 0
+    /// As [`Changes::allows`], of what hangs on nothing but one op.
+    pub(crate) fn allows_alone(&self, class: Class) -> bool {
+        class <= self.options.alone && self.room() > 0
     }
     /// How many more may be made.
     pub fn room(&self) -> usize {

@@ -44,12 +44,13 @@ pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
     Formulating { changes, within: None }.graph(graph)
 }
 
-/// As [`formulate`], for a graph that no rules ran on, such as that of one eager op; no formulation does more than `most`.
+/// As [`formulate`], for the graph of one eager op: nothing does more than `most`, and what hangs on the ops around one does
+/// nothing inexact, so that the op gives the same in a larger graph.
 ///
 /// # Errors
 /// As [`formulate`].
 pub fn alone(graph: &Graph, most: Class, platform: Platform) -> Result<Graph> {
-    formulate(graph, &mut Changes::new(Options::new(most, platform)))
+    formulate(graph, &mut Changes::new(Options { alone: most, ..Options::new(Class::Exact, platform) }))
 }
 
 /// A convolution that may be said otherwise: its operands stand in the graph being built.
@@ -84,6 +85,9 @@ struct Sorting<'a> {
 struct Rule {
     name: &'static str,
     class: Class,
+    /// Whether it hangs on nothing but the op: eager ops are reassociated only so, since else the same call would give
+    /// two results.
+    alone: bool,
     /// Why it is worth it, in one line.
     why: &'static str,
     rewrite: Rewrite,
@@ -192,7 +196,9 @@ impl Formulating<'_> {
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
         to.set_loc(node.loc);
         for rule in rules {
-            if !self.changes.allows_formulation(rule.class) {
+            let allowed =
+                if rule.alone { self.changes.allows_alone(rule.class) } else { self.changes.allows(rule.class) };
+            if !allowed {
                 continue;
             }
             let made = to.len();

@@ -28,6 +28,7 @@ const MOST_TAPS: usize = 128;
 pub(super) const RULE: Rule = Rule {
     name: "depthwise-as-products",
     class: Class::Reassociating,
+    alone: true,
     why: "XLA's CPU computes depthwise convolutions element by element, and products in vectors",
     rewrite: Rewrite::Convolution(rewrite),
 };

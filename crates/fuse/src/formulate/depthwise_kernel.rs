@@ -28,6 +28,7 @@ const MOST_PARTS: usize = 16;
 pub(super) const RULE: Rule = Rule {
     name: "depthwise-kernel-by-taps",
     class: Class::Reassociating,
+    alone: true,
     why: "XLA's CPU computes convolutions of batch groups element by element, and products in vectors",
     rewrite: Rewrite::Convolution(rewrite),
 };

@@ -26,6 +26,7 @@ const MOST_BATCH_GROUPS: usize = 256;
 pub(super) const RULE: Rule = Rule {
     name: "groups-apart",
     class: Class::Exact,
+    alone: true,
     why: "XLA's CPU computes grouped convolutions element by element, and others as matrix products",
     rewrite: Rewrite::Convolution(rewrite),
 };

@@ -25,6 +25,7 @@ use ir::{Builder, Dims, InputKind, Op, OutputKind, Result, Shape, ValueId};
 pub(super) const RULE: Rule = Rule {
     name: "neighbouring-dimensions-joined",
     class: Class::Exact,
+    alone: true,
     why: "XLA's CPU reduces several dimensions element by element, and one in vectors",
     rewrite: Rewrite::Reduction(rewrite),
 };

@@ -16,6 +16,7 @@ use ir::{Binary, Builder, Comparison, DType, InputKind, Number, Op, OutputKind, 
 pub(super) const RULE: Rule = Rule {
     name: "sort-of-packed-keys",
     class: Class::Exact,
+    alone: true,
     why: "XLA's CPU sorts single integers without calling a comparison for each pair",
     rewrite: Rewrite::Sort(rewrite),
 };

@@ -40,6 +40,7 @@ use ir::{DType, Dims, Op, Result, TensorType, ValueId};
 pub(super) const RULE: Rule = Rule {
     name: "product-in-packed-order",
     class: Class::Exact,
+    alone: true,
     why: "XLA's CPU packs a second operand that is contracted along its rows slowly",
     rewrite: Rewrite::Product(rewrite),
 };

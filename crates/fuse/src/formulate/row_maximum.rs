@@ -20,6 +20,7 @@ use ir::{Builder, DType, InputKind, OutputKind, Result, ValueId};
 pub(super) const RULE: Rule = Rule {
     name: "row-maximum-of-integers",
     class: Class::Exact,
+    alone: true,
     why: "XLA's CPU looks for the largest of floats one by one, and for that of integers in vectors",
     rewrite: Rewrite::Reduction(rewrite),
 };

@@ -21,6 +21,7 @@ use ir::{Builder, DType, Dims, InputKind, OutputKind, Result, Shape, ValueId};
 pub(super) const RULE: Rule = Rule {
     name: "row-sum-in-parts",
     class: Class::Reassociating,
+    alone: false,
     why: "XLA's CPU adds the elements of a row one after the other",
     rewrite: Rewrite::Reduction(rewrite),
 };

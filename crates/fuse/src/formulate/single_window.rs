@@ -13,6 +13,7 @@ use ir::{Dims, Op, Result, ValueId};
 pub(super) const RULE: Rule = Rule {
     name: "single-window-as-product",
     class: Class::Exact,
+    alone: true,
     why: "a matrix product takes its operands as they lie",
     rewrite: Rewrite::Convolution(rewrite),
 };

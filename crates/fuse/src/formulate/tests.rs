@@ -94,6 +94,32 @@ fn random_sums_of_rows_stay_within_rounding() {
     assert!(made > 40, "{made}");
 }
 
+/// Sums of rows of what takes so many ops.
+fn sums_behind(ops: usize) -> Graph {
+    let b = Builder::new("sums");
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [64, 128]));
+    let deep = (0..ops).try_fold(x, |x, _| b.unary(Unary::Tanh, x)).unwrap();
+    b.output("y", OutputKind::User, b.reduce(deep, ir::Reducer::Add, &[1]).unwrap());
+    b.finish()
+}
+
+#[test]
+fn rows_of_what_takes_many_ops_are_summed_as_they_stand() {
+    let made = |ops: usize| rules(&formulated(&sums_behind(ops), Class::Reassociating, None).1);
+    assert_eq!(made(8), ["row-sum-in-parts"]);
+    assert!(made(9).is_empty());
+}
+
+#[test]
+fn an_op_alone_is_not_reassociated_by_what_is_around_it() {
+    let alone = |graph: &Graph| super::alone(graph, Class::Reassociating, Platform::Cpu).unwrap();
+    let print = ir::text::print;
+    let sum = sums_behind(0);
+    assert_eq!(print(&alone(&sum)), print(&sum));
+    let depthwise = chain(1, 1);
+    assert_ne!(print(&alone(&depthwise)), print(&depthwise));
+}
+
 #[test]
 fn random_products_keep_their_bits() {
     let mut made = 0;
