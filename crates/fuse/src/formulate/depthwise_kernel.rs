@@ -58,9 +58,9 @@ struct ByTaps<'a> {
     c: &'a Convolution,
     /// Padded and dilated.
     seen: ValueId,
-    /// What the input is multiplied with; the "kernel" of the convolution is as large as the input.
+    /// The convolution's kernel: what came back for each place of the output, so about as large as the input.
     weights: ValueId,
-    /// Extents of the result in space, each its kernel's tap.
+    /// Extents of the result in space: those of the kernel whose gradient it is.
     taps: Dims,
     /// Extents of what lies under one tap.
     window: Shape,
