@@ -28,6 +28,7 @@ TARGETS = ("v4:1x1x1", "v5e:1x1", "v5p:1x1x1", "v6e:1x1", "tpu7x:1x1x1")
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 KINDS = ("inference", "training")
 GIB = 1 << 30
+TIMEOUT = 7200.0  # seconds for a cell: four times what users wait, since a sweep shares its machine with other work
 
 
 def main() -> int:
@@ -70,7 +71,7 @@ def run(model: str, kind: str, dtype: str, targets: list[str]) -> Any:
     for target in targets:
         start = time.perf_counter()
         try:
-            report = torchtpu.check(trace, target=target)
+            report = torchtpu.check(trace, target=target, timeout=TIMEOUT)
         except torchtpu.Error as error:  # of this cell alone, such as the compiler's time running out
             print(f"{model} {kind} {dtype} {target}: {error}", file=sys.stderr, flush=True)
             continue
@@ -129,8 +130,9 @@ def summary(result: dict[str, Any]) -> str:
 
 def page(results: list[dict[str, Any]]) -> str:
     targets = sorted({r["target"] for r in results}, key=lambda t: TARGETS.index(t) if t in TARGETS else 99)
+    order = {name: i for i, name in enumerate([*zoo.ZOO, *KINDS, *DTYPES])}
     rows: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
-    for result in results:
+    for result in sorted(results, key=lambda r: [order[r[column]] for column in ("model", "kind", "dtype")]):
         rows.setdefault((result["model"], result["kind"], result["dtype"]), {})[result["target"]] = result
     lines = [
         "# Models on TPUs that are not there",
