@@ -15,6 +15,19 @@ from torchtpu._errors import Error
 _chosen: list[str] = []
 
 
+def _blas() -> str:
+    """The library whose matrix products programs on the CPU use: PyTorch's, or what ``TORCHTPU_CPU_BLAS`` says."""
+    said = os.environ.get("TORCHTPU_CPU_BLAS")
+    if said is not None:
+        return said
+    torch = importlib.util.find_spec("torch")
+    folder = Path(torch.origin).parent if torch and torch.origin else Path()
+    return str(folder / "lib" / "libtorch_cpu.so")
+
+
+_native.use_blas(_blas())
+
+
 def set_plugin(plugin: str) -> None:
     """Chooses the plugin that programs run on from here on: ``"cpu"``, ``"tpu"``, or the path of a PJRT library.
 

@@ -106,6 +106,7 @@ fn block(b: &Builder, x: ValueId, number: usize, width: usize) -> ir::Result<Val
         rhs_contract: [0].into_iter().collect(),
         precision: Precision::Highest,
         out: DType::F32,
+        host: false,
     };
     let product = b.dot_general(weighed, weight, d)?;
     let biased = b.add(product, b.broadcast_in_dim(input("bias", &[width]), &[ROWS, width], &[1])?)?;

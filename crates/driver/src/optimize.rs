@@ -88,7 +88,7 @@ impl Rewritten {
 
 fn regions(graph: &Graph, platform: Platform) -> Vec<Region> {
     let machine = match platform {
-        Platform::Cpu => Machine::CPU,
+        Platform::Cpu | Platform::CpuWithBlas => Machine::CPU,
         Platform::Tpu => machine(Generation::V5e.chip()),
     };
     fuse::regions::regions(graph, &machine)
@@ -97,7 +97,7 @@ fn regions(graph: &Graph, platform: Platform) -> Vec<Region> {
 /// Bytes beyond which a table that few rows are added to is not kept in a wider type: a v5e's vector memory.
 pub(crate) fn wide_tables(platform: Platform) -> Option<usize> {
     match platform {
-        Platform::Cpu => None,
+        Platform::Cpu | Platform::CpuWithBlas => None,
         Platform::Tpu => usize::try_from(Generation::V5e.chip().vmem_bytes).ok(),
     }
 }
@@ -159,6 +159,7 @@ impl Program {
 pub(crate) fn platform(session: Option<&Session>) -> Platform {
     match session {
         Some(session) if !session.client().platform_name().eq_ignore_ascii_case("cpu") => Platform::Tpu,
+        Some(session) if session.offers_products() => Platform::CpuWithBlas,
         _ => Platform::Cpu,
     }
 }

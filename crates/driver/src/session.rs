@@ -4,6 +4,7 @@ use crate::cache::DiskCache;
 use crate::error::{Error, Result};
 use runtime::{CPU_DEVICE_COUNT, Client, CompileOptions, Device, Executable, FlagValue, Plugin, Signature};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub struct Session {
     disk: Option<DiskCache>,
     memory: Mutex<HashMap<String, Weak<Executable>>>,
     counters: Counters,
+    offers_products: bool,
 }
 
 #[derive(Default)]
@@ -107,7 +109,24 @@ impl Session {
         let plugin = Plugin::discover(spec).map_err(Error::Plugin)?;
         let client = Client::new(plugin, options).map_err(Error::Plugin)?;
         let identity = identity(&plugin, &client)?;
-        Ok(Session { plugin, client, identity, disk, memory: Mutex::default(), counters: Counters::default() })
+        let (memory, counters) = (Mutex::default(), Counters::default());
+        Ok(Session { plugin, client, identity, disk, memory, counters, offers_products: false })
+    }
+
+    /// The same, whose programs on the CPU multiply with the BLAS in the library at `path`, if there is one
+    /// ([`Plugin::offer_products`]).
+    ///
+    /// # Errors
+    /// What the plugin reports.
+    pub fn offering_products(self, path: &Path) -> Result<Session> {
+        let on_cpu = self.client.platform_name().eq_ignore_ascii_case("cpu");
+        let offers_products = on_cpu && self.plugin.offer_products(path).map_err(Error::Plugin)?;
+        Ok(Session { offers_products, ..self })
+    }
+
+    /// Whether programs may leave products to the host.
+    pub(crate) fn offers_products(&self) -> bool {
+        self.offers_products
     }
 
     /// The plugin.

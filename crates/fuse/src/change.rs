@@ -32,6 +32,8 @@ pub enum Platform {
     /// XLA's CPU plugin.
     #[default]
     Cpu,
+    /// The same, in a process whose BLAS programs may call.
+    CpuWithBlas,
     /// A TPU.
     Tpu,
 }
@@ -40,7 +42,7 @@ impl Platform {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Platform::Cpu => "cpu",
+            Platform::Cpu | Platform::CpuWithBlas => "cpu",
             Platform::Tpu => "tpu",
         }
     }

@@ -64,7 +64,7 @@ const TPU: Rates = Rates {
 
 fn rates(platform: Platform) -> &'static Rates {
     match platform {
-        Platform::Cpu => &CPU,
+        Platform::Cpu | Platform::CpuWithBlas => &CPU,
         Platform::Tpu => &TPU,
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         // Read in place by whatever is fused with them.
         Op::Iota { .. } | Op::BroadcastInDim { .. } | Op::Reshape { .. } => thousands(results, r.cheap) / 16,
         // XLA's CPU backend copies what is sliced out of a product; a TPU reads it in place.
-        Op::Slice { .. } if platform == Platform::Cpu => thousands(2 * bytes(ty), r.bytes),
+        Op::Slice { .. } if platform != Platform::Tpu => thousands(2 * bytes(ty), r.bytes),
         Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => thousands(results, r.cheap) / 4,
         Op::Unary(u) => thousands(lanes(results, ty), rate(r, Effort::of_unary(*u))),
         Op::Binary(b) => thousands(lanes(results, ty), rate(r, Effort::of_binary(*b, ty))),

@@ -2,7 +2,8 @@
 //!
 //! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
-//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Products get their operands in the order in which
+//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Products are the host's, if it offers to multiply
+//! ([`host_product`]), and convolutions that are no more than that ([`pointwise`]); others get their operands in the order in which
 //! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), rows
 //! are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in
 //! one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
@@ -11,10 +12,12 @@
 mod depthwise;
 mod depthwise_kernel;
 mod grouped;
+mod host_product;
 mod joined_dims;
 mod layout;
 mod ordered;
 mod packed_sort;
+mod pointwise;
 mod product_order;
 mod rebuild;
 mod row_maximum;
@@ -38,7 +41,7 @@ use std::sync::Arc;
 /// # Errors
 /// `Invalid` or `Internal` if `graph` does not verify.
 pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
-    if changes.options().platform != Platform::Cpu {
+    if changes.options().platform == Platform::Tpu {
         return Ok(graph.clone());
     }
     Formulating { changes, within: None }.graph(graph)
@@ -124,6 +127,7 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
+const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_product::RULE];
 const AFTER_LAYOUT: &[Rule] = &[
     depthwise_kernel::RULE,
     grouped::RULE,
@@ -137,7 +141,12 @@ const AFTER_LAYOUT: &[Rule] = &[
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    BEFORE_LAYOUT.iter().map(of).chain([layout::TOLD]).chain(AFTER_LAYOUT.iter().map(of))
+    BEFORE_LAYOUT
+        .iter()
+        .map(of)
+        .chain([layout::TOLD])
+        .chain(WITH_BLAS.iter().map(of))
+        .chain(AFTER_LAYOUT.iter().map(of))
 }
 
 struct Formulating<'a> {
@@ -150,7 +159,10 @@ impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         let graph = self.bodies(graph)?;
         let graph = self.ops(&graph, BEFORE_LAYOUT)?;
-        let graph = layout::layout(&graph, self.changes, self.within)?;
+        let mut graph = layout::layout(&graph, self.changes, self.within)?;
+        if self.changes.options().platform == Platform::CpuWithBlas {
+            graph = self.ops(&graph, WITH_BLAS)?;
+        }
         self.ops(&graph, AFTER_LAYOUT)
     }
 

@@ -271,7 +271,7 @@ impl Edit<'_> {
             return None;
         }
         let matrices = |rank: usize| rank <= d.lhs_batch.len() + 2 && d.lhs_contract.len() == 1;
-        let narrow = self.dtype(lhs)?.size() == 2 && self.platform() == Platform::Cpu;
+        let narrow = self.dtype(lhs)?.size() == 2 && self.platform() != Platform::Tpu;
         if narrow && !(matrices(self.shape(lhs)?.len()) && matrices(self.shape(rhs)?.len())) {
             return None;
         }

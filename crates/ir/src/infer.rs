@@ -375,6 +375,7 @@ fn dot_general(d: &DotGeneral, [l, r]: [&TensorType; 2]) -> Result<TensorType> {
     let free = |t: &TensorType, gone: &Dims| -> Shape {
         (0..t.rank()).filter(|i| !gone.contains(i)).map(|i| t.shape[i]).collect()
     };
+    ensure!(!d.host || d.strided(l, r).is_some(), "no BLAS takes {l} and {r} for {d:?}");
     let batch = d.lhs_batch.iter().map(|&i| l.shape[i]);
     Ok(TensorType::new(d.out, batch.chain(free(l, &lg)).chain(free(r, &rg))))
 }

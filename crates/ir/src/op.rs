@@ -347,6 +347,10 @@ pub struct DotGeneral {
     pub precision: Precision,
     /// Element type of the result: that of the operands, or a wider accumulator.
     pub out: DType,
+    /// Left to the host's BLAS, which must be able to read the operands as they lie ([`DotGeneral::strided`]): another way to
+    /// the same result, for a program that runs where a BLAS is offered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host: bool,
 }
 
 /// Attributes of a convolution, as in StableHLO. Per spatial dimension unless a scalar.

@@ -18,8 +18,15 @@ fn network(nodes: usize) -> Result<Graph> {
         let (one, zero) = ([1][..].into(), [0][..].into());
         let (precision, out) = (Precision::Highest, DType::F32);
         let none = || [][..].into();
-        let d =
-            DotGeneral { lhs_batch: none(), rhs_batch: none(), lhs_contract: one, rhs_contract: zero, precision, out };
+        let d = DotGeneral {
+            lhs_batch: none(),
+            rhs_batch: none(),
+            lhs_contract: one,
+            rhs_contract: zero,
+            precision,
+            out,
+            host: false,
+        };
         let product = b.dot_general(x, weight, d)?;
         let sum = b.add(product, b.broadcast_in_dim(bias, &[8, 16], &[1])?)?;
         let total = b.reduce(sum, Reducer::Add, &[0])?;

@@ -49,6 +49,26 @@ impl<'c> Session<'c> {
         }
     }
 
+    /// `4 : i32`: calls whose attributes are typed.
+    pub(crate) fn typed_call(&self) -> Result<Attribute<'c>> {
+        self.parse("4 : i32".to_owned())
+    }
+
+    /// `{name = array<i64: 1, 2>}`
+    pub(crate) fn named_indices(&self, name: &str, xs: &[usize]) -> Result<Attribute<'c>> {
+        let xs: Vec<String> = xs.iter().map(usize::to_string).collect();
+        self.parse(format!("{{{name} = array<i64: {}>}}", xs.join(", ")))
+    }
+
+    /// `[dense<[1, 0]> : tensor<2xindex>, ...]`: tensors of these ranks, whose last dimension lies side by side.
+    pub(crate) fn in_rows(&self, ranks: &[usize]) -> Result<Attribute<'c>> {
+        let one = |&rank: &usize| {
+            let dims: Vec<String> = (0..rank).rev().map(|i| i.to_string()).collect();
+            format!("dense<[{}]> : tensor<{rank}xindex>", dims.join(", "))
+        };
+        self.parse(format!("[{}]", ranks.iter().map(one).collect::<Vec<_>>().join(", ")))
+    }
+
     /// `dense<[[low, high], ...]> : tensor<Nx2xi64>`
     pub(crate) fn padding(&self, pairs: &[(i64, i64)]) -> Attribute<'c> {
         let ty = RankedTensorType::new(&[pairs.len() as u64, 2], self.i64(), None);

@@ -202,6 +202,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::Reverse { dims } => hlo("stablehlo.reverse").with("dimensions", s.indices(dims)?),
             Op::Gather(g) => self.gather(hlo("stablehlo.gather"), g)?,
             Op::Scatter(x) => self.scatter(hlo("stablehlo.scatter"), x, first(types)?.dtype)?,
+            Op::DotGeneral(d) if d.host => self.host_product(hlo("stablehlo.custom_call"), d, types)?,
             Op::DotGeneral(d) => self.dot_general(hlo("stablehlo.dot_general"), d, first(types)?.dtype)?,
             Op::Convolution(c) => self.convolution(hlo("stablehlo.convolution"), c, first(types)?.dtype)?,
             Op::Reduce { reducer, dims } => {
@@ -252,6 +253,20 @@ impl<'s, 'c> Scope<'s, 'c> {
     fn dot_general(&self, i: Instruction<'c>, d: &DotGeneral, dtype: DType) -> Result<Instruction<'c>> {
         let s = self.session;
         Ok(i.with("dot_dimension_numbers", s.dot(d)?).with("precision_config", s.precision_config(d.precision, dtype)?))
+    }
+
+    /// A call of what `runtime` registers, with operands and result in rows.
+    fn host_product(&self, i: Instruction<'c>, d: &DotGeneral, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let s = self.session;
+        let &[lhs, rhs] = types else { return Err(internal("takes two operands")) };
+        let product = d.strided(lhs, rhs).ok_or_else(|| internal("no BLAS takes it"))?;
+        let out = lhs.rank() + rhs.rank() - d.lhs_batch.len() - 2 * d.lhs_contract.len();
+        let target = StringAttribute::new(s.context, product::TARGET).into();
+        Ok(i.with("call_target_name", target)
+            .with("api_version", s.typed_call()?)
+            .with("backend_config", s.named_indices(product::ATTRIBUTE, &product.encode())?)
+            .with("operand_layouts", s.in_rows(&[lhs.rank(), rhs.rank()])?)
+            .with("result_layouts", s.in_rows(&[out])?))
     }
 
     fn convolution(&self, i: Instruction<'c>, c: &Convolution, dtype: DType) -> Result<Instruction<'c>> {

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../runtime/tests/common/blas.rs"]
+mod blas;
 mod judge;
 mod machine;
 mod programs;
@@ -277,6 +279,7 @@ fn contractions() {
             rhs_contract: smallvec![0],
             precision: Precision::Default,
             out,
+            host: false,
         };
         let (x, y) = (small(dtype, &[2, 0], 1), small(dtype, &[0, 3], 2));
         j.op("dot over nothing", Op::DotGeneral(none.clone()), &[&x, &y], EXACT);
@@ -285,6 +288,37 @@ fn contractions() {
         // -0 where the evaluator adds it to 0.
         j.op("outer product", Op::DotGeneral(outer), &[&x, &y], if out.is_int() { EXACT } else { ulps(1.0) });
     }
+}
+
+#[test]
+fn products_of_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    assert!(j.machine().plugin().offer_products(&library).unwrap());
+    let mut asked = 0;
+    for dtype in [DType::F32, DType::F64] {
+        // Batch, rows, contracted and columns, in several orders.
+        for (lhs, rhs) in
+            [([0, 1, 2], [0, 2, 1]), ([1, 0, 2], [2, 0, 1]), ([2, 0, 1], [1, 2, 0]), ([0, 2, 1], [2, 1, 0])]
+        {
+            for [b, m, k, n] in [[3, 4, 5, 6], [1, 40, 50, 60], [3, 1, 5, 6], [2, 4, 1, 6], [2, 4, 5, 1]] {
+                let at = |order: [usize; 3], dim| order.iter().position(|&d| d == dim).unwrap();
+                let d = DotGeneral {
+                    lhs_batch: smallvec![at(lhs, 0)],
+                    rhs_batch: smallvec![at(rhs, 0)],
+                    lhs_contract: smallvec![at(lhs, 2)],
+                    rhs_contract: smallvec![at(rhs, 1)],
+                    precision: Precision::Default,
+                    out: dtype,
+                    host: true,
+                };
+                let (x, y) = (small(dtype, &lhs.map(|i| [b, m, k][i]), 1), small(dtype, &rhs.map(|i| [b, k, n][i]), 2));
+                asked += usize::from(d.strided(&x.ty, &y.ty).is_some());
+                j.op(&format!("{dtype} {lhs:?} {rhs:?} {m} {k} {n}"), Op::DotGeneral(d), &[&x, &y], EXACT);
+            }
+        }
+    }
+    assert!(asked > 20, "{asked}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn graph() -> Graph {
         rhs_contract: [0].into_iter().collect(),
         precision: Precision::Highest,
         out: DType::F32,
+        host: false,
     };
     let y = b.dot_general(x, w, contraction).unwrap();
     b.output("y", OutputKind::User, y);

@@ -16,13 +16,23 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A plugin, and how many virtual devices it is asked for, if that was said.
 type SessionKey = (String, Option<usize>);
 
 /// Each is made once, when a program first asks for it.
 static SESSIONS: Mutex<Option<HashMap<SessionKey, Arc<Session>>>> = Mutex::new(None);
+
+/// The library whose BLAS programs on the CPU multiply with.
+static BLAS: OnceLock<PathBuf> = OnceLock::new();
+
+/// Lets programs on the CPU multiply with the BLAS in the library at `path`, if there is one. For sessions that are still to be
+/// made; the first library stays.
+#[pyfunction]
+fn use_blas(path: PathBuf) {
+    let _ = BLAS.set(path);
+}
 
 fn session(plugin: String) -> PyResult<Arc<Session>> {
     session_with(plugin, None)
@@ -40,6 +50,10 @@ fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>
     let new = match devices {
         None => Session::fitting_the_host(spec, disk),
         Some(count) => Session::with_cpu_devices(spec, count, disk),
+    };
+    let new = match BLAS.get() {
+        Some(library) => new.and_then(|session| session.offering_products(library)),
+        None => new,
     };
     let new = Arc::new(new.map_err(raise)?);
     sessions.insert(key, new.clone());
@@ -265,6 +279,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Unsupported>()?;
     m.add_class::<partitioned::Partitioned>()?;
     m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
+    m.add_function(wrap_pyfunction!(use_blas, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;
     m.add_function(wrap_pyfunction!(op_names, m)?)?;
     ahead::add(m)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::error::{ApiVersion, Error, Result};
-use crate::ffi::{Api, Value};
+use crate::ffi::{Api, Blas, Value};
 
 /// Names a plugin or its path when a caller does not.
 pub const PLUGIN_ENV: &str = "TORCHTPU_PLUGIN";
@@ -69,6 +69,16 @@ impl Plugin {
         let mut attributes = self.api.attributes()?;
         attributes.sort_by(|(left, _), (right, _)| left.cmp(right));
         Ok(attributes)
+    }
+
+    /// Lets programs that this plugin runs on the CPU call [`product::TARGET`], which multiplies with
+    /// the BLAS in the library at `path`: MKL, which a process that imports PyTorch has. Whether they may: not if the library
+    /// holds none, or the plugin lets programs call nothing.
+    ///
+    /// # Errors
+    /// What the plugin reports.
+    pub fn offer_products(&self, path: &Path) -> Result<bool> {
+        Blas::find(path).map_or(Ok(false), |blas| self.api.offer_products(blas))
     }
 
     /// Identifies the plugin's build, in hexadecimal, for keys of compiled programs.

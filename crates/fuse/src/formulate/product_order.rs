@@ -50,6 +50,9 @@ const TRANSPOSED: usize = 3;
 
 fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let d = site.attributes;
+    if d.host {
+        return Ok(None);
+    }
     // XLA takes a matrix as it lies, whatever transposes stand before it.
     let (left, lhs_contract) = as_it_lies(to, site.lhs, &d.lhs_contract);
     let (right, rhs_contract) = as_it_lies(to, site.rhs, &d.rhs_contract);

@@ -42,6 +42,7 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
         rhs_contract: c.kernel_spatial.iter().copied().chain([c.kernel_input_feature]).collect(),
         precision: c.precision,
         out: sums,
+        host: false,
     };
     // Batch, then features; the result has space of extent 1 besides.
     let product = to.push(Op::DotGeneral(product), &[seen, kernel])?;

@@ -58,7 +58,17 @@ impl Random {
 
 /// `graph` formulated, with rewrites of `most` at most; it verifies, and takes and gives what it did.
 pub(super) fn formulated(graph: &Graph, most: Class, limit: Option<usize>) -> (Graph, Vec<Change>) {
-    let mut changes = Changes::new(Options { limit, ..Options::new(most, Platform::Cpu) });
+    formulated_for(Platform::Cpu, graph, most, limit)
+}
+
+/// As [`formulated`], for a platform.
+pub(super) fn formulated_for(
+    platform: Platform,
+    graph: &Graph,
+    most: Class,
+    limit: Option<usize>,
+) -> (Graph, Vec<Change>) {
+    let mut changes = Changes::new(Options { limit, ..Options::new(most, platform) });
     let after = formulate(graph, &mut changes).unwrap();
     verify(&after).unwrap_or_else(|e| panic!("{e:?}\n{}\n{}", ir::text::print(graph), ir::text::print(&after)));
     let faces = |g: &Graph| {
@@ -235,6 +245,77 @@ pub(super) fn product(r: &mut Random) -> Graph {
     b.finish()
 }
 
+/// A graph of one product with two batch dimensions, as attention has them, its operands' dimensions in any order and
+/// transposed or not.
+pub(super) fn batched_product(r: &mut Random) -> Graph {
+    let b = Builder::new("attention");
+    at(&b, 7);
+    let dtype = r.one_of(&[DType::F32, DType::F64]);
+    let (batch, heads, depth) = (r.within(1, 3), r.within(1, 3), r.within(4, 24));
+    let operand = |r: &mut Random, name: &str| {
+        let extents = [batch, heads, depth, r.within(1, 40)];
+        let order = r.permutation(4);
+        let shape: Shape = order.iter().map(|&d| extents[d]).collect();
+        let input = b.input(name, InputKind::User, TensorType { dtype, shape });
+        let turn = if r.below(2) == 0 { r.permutation(4) } else { (0..4).collect() };
+        let place = |d| turn.iter().position(|&from| order[from] == d).expect("a permutation");
+        (b.transpose(input, &turn).unwrap(), [0, 1, 2].map(place))
+    };
+    let ((q, over_q), (k, over_k)) = (operand(r, "q"), operand(r, "k"));
+    let numbers = ir::op::DotGeneral {
+        lhs_batch: over_q[..2].into(),
+        rhs_batch: over_k[..2].into(),
+        lhs_contract: over_q[2..].into(),
+        rhs_contract: over_k[2..].into(),
+        precision: Precision::Default,
+        out: dtype,
+        host: false,
+    };
+    b.output("y", OutputKind::User, b.dot_general(q, k, numbers).unwrap());
+    b.finish()
+}
+
+/// A graph of one convolution whose windows have one element, of images with features last.
+pub(super) fn pointwise(r: &mut Random) -> Graph {
+    let b = Builder::new("pointwise");
+    at(&b, 7);
+    let (dtype, n) = (r.one_of(&[DType::F32, DType::F64]), r.within(1, 3));
+    let (features, outs, kernel_numbers) = (r.within(8, 24), r.within(8, 24), r.permutation(n + 2));
+    let numbers: Dims =
+        if r.below(4) == 0 { r.permutation(n + 2) } else { [0, n + 1].into_iter().chain(1..=n).collect() };
+    let place = |numbers: &Dims, first: usize, second: usize, space: &mut dyn FnMut() -> usize| -> Shape {
+        let mut shape: Shape = numbers.iter().map(|_| 0).collect();
+        (shape[numbers[0]], shape[numbers[1]]) = (first, second);
+        numbers[2..].iter().for_each(|&d| shape[d] = space());
+        shape
+    };
+    let kernel = TensorType { dtype, shape: place(&kernel_numbers, features, outs, &mut || 1) };
+    let input = TensorType { dtype, shape: place(&numbers, r.within(1, 3), features, &mut || r.within(1, 9)) };
+    let gaps = r.below(2) == 0;
+    let c = Convolution {
+        strides: (0..n).map(|_| if gaps { 1 } else { r.within(1, 2) }).collect(),
+        padding: (0..n).map(|_| if gaps { (r.below(4) as i64 - 1, r.below(3) as i64) } else { (0, 0) }).collect(),
+        lhs_dilation: (0..n).map(|_| if gaps { r.within(1, 2) } else { 1 }).collect(),
+        rhs_dilation: (0..n).map(|_| r.within(1, 2)).collect(),
+        input_batch: numbers[0],
+        input_feature: numbers[1],
+        input_spatial: numbers[2..].into(),
+        kernel_input_feature: kernel_numbers[0],
+        kernel_output_feature: kernel_numbers[1],
+        kernel_spatial: kernel_numbers[2..].into(),
+        output_batch: numbers[0],
+        output_feature: numbers[1],
+        output_spatial: numbers[2..].into(),
+        feature_group_count: 1,
+        batch_group_count: 1,
+        precision: Precision::Default,
+        out: dtype,
+    };
+    let (x, k) = (b.input("x", InputKind::User, input), b.input("k", InputKind::Parameter, kernel));
+    b.output("y", OutputKind::User, b.convolution(x, k, c).unwrap());
+    b.finish()
+}
+
 /// A graph of one maximum or minimum over dimensions anywhere.
 pub(super) fn maximum(r: &mut Random) -> Graph {
     let b = Builder::new("maximum");
@@ -315,6 +396,7 @@ pub(super) fn dot(b: &Builder, x: ValueId, w: ValueId, over_x: &[usize], over_w:
         rhs_contract: over_w.iter().copied().collect(),
         precision: Precision::Default,
         out: b.dtype(x),
+        host: false,
     };
     b.dot_general(x, w, numbers).unwrap()
 }
@@ -452,6 +534,7 @@ fn contraction(r: &mut Random, b: &Builder, x: ValueId) -> ir::Result<ValueId> {
         rhs_contract: contract.iter().map(|&d| 3 - d).collect(),
         precision: Precision::Default,
         out: b.dtype(x),
+        host: false,
     };
     let product = b.dot_general(x, y, numbers)?;
     let rest: Dims = (1..b.rank(product)).collect();

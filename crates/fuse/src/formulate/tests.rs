@@ -134,6 +134,37 @@ fn random_products_keep_their_bits() {
 }
 
 #[test]
+fn random_products_of_the_host_keep_their_bits() {
+    let (mut made, mut taken_as_they_lie) = (0, 0);
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = if seed % 3 == 0 { product(&mut r) } else { batched_product(&mut r) };
+        let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+        let by_host = rules(&changes) == ["product-by-the-host"];
+        made += usize::from(by_host);
+        let turns = |g: &Graph| g.nodes().iter().filter(|n| matches!(n.op, Op::Transpose { .. })).count();
+        taken_as_they_lie += usize::from(by_host && turns(&after) < turns(&graph));
+        assert_same_bits(&graph, &after, &r.inputs(&graph, false));
+        let (elsewhere, _) = formulated(&graph, Class::Exact, None);
+        assert!(elsewhere.nodes().iter().all(|n| !matches!(&n.op, Op::DotGeneral(d) if d.host)));
+    }
+    assert!(made > 50 && taken_as_they_lie > 20, "{made} {taken_as_they_lie}");
+}
+
+#[test]
+fn random_pointwise_convolutions_stay_within_rounding() {
+    let mut made = 0;
+    for seed in 0..ROUNDS {
+        let mut r = Random(seed);
+        let graph = pointwise(&mut r);
+        let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Reassociating, None);
+        made += usize::from(rules(&changes).contains(&"pointwise-as-product"));
+        assert_close(&graph, &after, &r.inputs(&graph, false));
+    }
+    assert!(made > 60, "{made}");
+}
+
+#[test]
 fn random_maxima_keep_their_bits() {
     let mut made = 0;
     for seed in 0..ROUNDS {

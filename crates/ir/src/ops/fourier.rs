@@ -196,6 +196,7 @@ fn contract(b: &Builder, v: ValueId, matrix: ValueId, d: usize) -> Result<ValueI
         // Errors of a transform spread over all of its results.
         precision: Precision::Highest,
         out: b.dtype(v),
+        host: false,
     };
     b.dot_general(v, matrix, dims)
 }

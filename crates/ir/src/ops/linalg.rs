@@ -156,6 +156,7 @@ fn product(b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
         rhs_contract: dims(1),
         precision: Precision::Highest,
         out: b.dtype(x),
+        host: false,
     };
     b.dot_general(x, y, numbers)
 }

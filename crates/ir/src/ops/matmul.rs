@@ -191,6 +191,7 @@ pub(super) fn contract(
         rhs_contract: over.iter().map(|p| p.1).collect(),
         precision,
         out: dtype.accumulator(),
+        host: false,
     };
     b.dot_general(lhs, rhs, numbers)
 }
@@ -420,6 +421,7 @@ fn int_mm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         rhs_contract: [0].into_iter().collect(),
         precision: Precision::Default,
         out: DType::I32,
+        host: false,
     };
     let (x, y) = if b.dtype(x) == b.dtype(y) { (x, y) } else { (b.convert(x, DType::I32)?, b.convert(y, DType::I32)?) };
     one(b.dot_general(x, y, numbers)?)

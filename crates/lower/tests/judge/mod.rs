@@ -30,6 +30,10 @@ impl Judge {
         Judge { machine: Machine::new(), found: vec![], batch: vec![] }
     }
 
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Runs `graph` both ways.
     pub fn compare(&mut self, what: &str, graph: &Graph, inputs: &[Literal], tolerance: Tolerance) {
         match self.run(what, graph, inputs) {

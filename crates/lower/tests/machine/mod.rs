@@ -22,6 +22,10 @@ impl Machine {
         Machine { client, device }
     }
 
+    pub fn plugin(&self) -> Plugin {
+        Plugin::load(plugin::path()).unwrap()
+    }
+
     /// Compiles a program that stands alone; its signature is read from the plugin's answer.
     pub fn compile(&self, program: &[u8]) -> runtime::Result<Executable> {
         self.client.compile(program, &self.options(), None)

@@ -100,6 +100,7 @@ pub fn batched_dot(precision: Precision, out: DType) -> DotGeneral {
         rhs_contract: smallvec![0, 1],
         precision,
         out,
+        host: false,
     }
 }
 
@@ -384,6 +385,7 @@ pub(super) fn mlp() -> Result<Graph> {
         rhs_contract: smallvec![0],
         precision: Precision::Highest,
         out: DType::F32,
+        host: false,
     };
     let h = p.b.dot_general(x, w1, matmul())?;
     let bias = p.b.broadcast_in_dim(b1, &[4, 8], &[1])?;

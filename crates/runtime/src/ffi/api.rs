@@ -1,6 +1,6 @@
 //! A plugin's function table: loading it, calling through it, and turning its errors and strings into Rust values.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
@@ -88,6 +88,11 @@ impl Api {
         // SAFETY: the arguments hold nothing.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::zeroed()) }?;
         Ok(api)
+    }
+
+    /// The first of the plugin's extensions, null for none.
+    pub(super) fn extensions(&self) -> *mut c_void {
+        self.table.extension_start
     }
 
     /// The function that takes `A`, or an error that names it.

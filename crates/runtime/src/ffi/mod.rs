@@ -13,19 +13,23 @@
 #![allow(unsafe_code)] // the C border itself; nothing outside this module tree may use `unsafe`
 
 mod api;
+mod blas;
 mod buffer;
 mod client;
 mod event;
 mod executable;
+mod handler;
 mod host;
 mod launch;
 #[cfg(test)]
 mod layout_test;
 mod sys;
 mod table;
+mod team;
 mod topology;
 
 pub(crate) use api::Api;
+pub(crate) use blas::Blas;
 pub(crate) use buffer::RawBuffer;
 pub(crate) use client::{DeviceInfo, RawClient};
 pub(crate) use executable::{RawCompiled, RawExecutable};

@@ -64,16 +64,18 @@ macro_rules! structs {
                 fields: vec![
                     ("struct_size", std::mem::offset_of!($name, struct_size), size_of::<usize>()),
                     ("extension_start", std::mem::offset_of!($name, extension_start), size_of::<*mut c_void>()),
-                    $((field_name(stringify!($field)), std::mem::offset_of!($name, $field), size_of::<$ty>()),)*
+                    $(($crate::ffi::sys::field_name(stringify!($field)), std::mem::offset_of!($name, $field), size_of::<$ty>()),)*
                 ],
             }, )*]
         }
     };
 }
 
+pub(super) use structs;
+
 /// C spells it `type`, which Rust reserves.
 #[cfg(test)]
-fn field_name(name: &'static str) -> &'static str {
+pub(super) fn field_name(name: &'static str) -> &'static str {
     if name == "type_" { "type" } else { name }
 }
 

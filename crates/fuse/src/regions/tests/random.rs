@@ -76,6 +76,7 @@ fn step(r: &mut Random, b: &Builder, x: ValueId, values: &[ValueId], shape: &[us
                 rhs_contract: [0].into_iter().collect(),
                 precision: r.one_of(&[ir::Precision::Default, ir::Precision::Highest]),
                 out: DType::F32,
+                host: false,
             };
             b.dot_general(x, w, numbers)
         }),
@@ -147,6 +148,7 @@ fn product(b: &Builder, x: ValueId, n: usize) -> ir::Result<ValueId> {
         rhs_contract: [0].into_iter().collect(),
         precision: ir::Precision::Default,
         out: DType::F32,
+        host: false,
     };
     b.dot_general(x, weight(b, n)?, numbers)
 }

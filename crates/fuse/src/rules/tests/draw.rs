@@ -479,7 +479,7 @@ impl Drawing<'_> {
         let (lhs, lhs_batch, lhs_contract) = side(self.draw, &ty.shape[batch..batch + of_lhs]);
         let (rhs, rhs_batch, rhs_contract) = side(self.draw, &ty.shape[batch + of_lhs..]);
         let (precision, out) = (Precision::Highest, ty.dtype);
-        let d = DotGeneral { lhs_batch, rhs_batch, lhs_contract, rhs_contract, precision, out };
+        let d = DotGeneral { lhs_batch, rhs_batch, lhs_contract, rhs_contract, precision, out, host: false };
         (Op::DotGeneral(d), vec![lhs, rhs])
     }
 

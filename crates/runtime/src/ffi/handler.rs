@@ -1,0 +1,346 @@
+//! What the plugin's programs call of ours: XLA's foreign function interface, under its C names, so that each can be looked
+//! up in `xla/ffi/api/c_api.h` and `pjrt_c_api_ffi_extension.h`. `layout_test.rs` compares the former with `jaxlib`'s copy.
+//! Sizes travel with every struct here too. A handler has no data of its own, hence the one static.
+
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use super::api::Api;
+use super::blas::{Blas, Element, Operands};
+use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
+use super::team;
+use crate::error::Result;
+use product::{ATTRIBUTE, Product, TARGET};
+
+/// `PJRT_Extension_Type_FFI`.
+const EXTENSION: c_int = 5;
+/// What XLA calls the CPU.
+const PLATFORM: &str = "Host";
+
+const XLA_FFI_Extension_Metadata: c_int = 1;
+const XLA_FFI_Error_Code_INVALID_ARGUMENT: c_int = 3;
+const XLA_FFI_DataType_S64: c_int = 5;
+const XLA_FFI_DataType_F32: c_int = 11;
+const XLA_FFI_DataType_F64: c_int = 12;
+const XLA_FFI_ArgType_BUFFER: c_int = 1;
+const XLA_FFI_RetType_BUFFER: c_int = 1;
+const XLA_FFI_AttrType_ARRAY: c_int = 1;
+
+#[cfg(test)]
+pub(super) const CONSTANTS: [(&str, c_int); 8] = [
+    ("XLA_FFI_Extension_Metadata", XLA_FFI_Extension_Metadata),
+    ("XLA_FFI_Error_Code_INVALID_ARGUMENT", XLA_FFI_Error_Code_INVALID_ARGUMENT),
+    ("XLA_FFI_DataType_S64", XLA_FFI_DataType_S64),
+    ("XLA_FFI_DataType_F32", XLA_FFI_DataType_F32),
+    ("XLA_FFI_DataType_F64", XLA_FFI_DataType_F64),
+    ("XLA_FFI_ArgType_BUFFER", XLA_FFI_ArgType_BUFFER),
+    ("XLA_FFI_RetType_BUFFER", XLA_FFI_RetType_BUFFER),
+    ("XLA_FFI_AttrType_ARRAY", XLA_FFI_AttrType_ARRAY),
+];
+
+type ErrorCreate = unsafe extern "C" fn(*mut XLA_FFI_Error_Create_Args) -> *mut c_void;
+type ErrorDestroy = unsafe extern "C" fn(*mut XLA_FFI_Error_Destroy_Args);
+type Schedule = unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut c_void;
+type NumThreads = unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut c_void;
+
+structs! {
+    XLA_FFI_Api_Version { major_version: c_int, minor_version: c_int }
+    XLA_FFI_Error_Create_Args { message: *const c_char, errc: c_int }
+    XLA_FFI_Error_Destroy_Args { error: *mut c_void }
+    XLA_FFI_ThreadPool_Schedule_Args {
+        ctx: *mut c_void,
+        task: Option<unsafe extern "C" fn(*mut c_void)>,
+        data: *mut c_void,
+    }
+    XLA_FFI_ThreadPool_NumThreads_Args { ctx: *mut c_void, num_threads: *mut i64 }
+    XLA_FFI_Buffer { dtype: c_int, data: *mut c_void, rank: i64, dims: *mut i64 }
+    XLA_FFI_Args { size: i64, types: *mut c_int, args: *mut *mut c_void }
+    XLA_FFI_Rets { size: i64, types: *mut c_int, rets: *mut *mut c_void }
+    XLA_FFI_Attrs { size: i64, types: *mut c_int, names: *mut *mut XLA_FFI_ByteSpan, attrs: *mut *mut c_void }
+    XLA_FFI_CallFrame {
+        api: *const XLA_FFI_Api,
+        ctx: *mut c_void,
+        stage: c_int,
+        args: XLA_FFI_Args,
+        rets: XLA_FFI_Rets,
+        attrs: XLA_FFI_Attrs,
+    }
+    XLA_FFI_Api {
+        api_version: XLA_FFI_Api_Version,
+        internal_api: *const c_void,
+        XLA_FFI_Error_Create: Option<ErrorCreate>,
+        XLA_FFI_Error_GetMessage: *const c_void,
+        XLA_FFI_Error_Destroy: Option<ErrorDestroy>,
+        XLA_FFI_Handler_Register: *const c_void,
+        XLA_FFI_Stream_Get: *const c_void,
+        XLA_FFI_Type_Register: *const c_void,
+        XLA_FFI_ExecutionContext_Get: *const c_void,
+        XLA_FFI_State_Set: *const c_void,
+        XLA_FFI_State_Get: *const c_void,
+        XLA_FFI_DeviceMemory_Allocate: *const c_void,
+        XLA_FFI_DeviceMemory_Free: *const c_void,
+        XLA_FFI_ThreadPool_Schedule: Option<Schedule>,
+        XLA_FFI_ThreadPool_NumThreads: Option<NumThreads>,
+    }
+}
+
+#[repr(C)]
+pub(super) struct XLA_FFI_ByteSpan {
+    ptr: *const u8,
+    len: usize,
+}
+
+#[repr(C)]
+struct XLA_FFI_Array {
+    dtype: c_int,
+    size: usize,
+    data: *const i64,
+}
+
+/// What opens every extension, of XLA's and of PJRT's.
+#[repr(C)]
+struct Extension {
+    struct_size: usize,
+    type_: c_int,
+    next: *mut Extension,
+}
+
+#[repr(C)]
+struct XLA_FFI_Metadata {
+    struct_size: usize,
+    api_version: XLA_FFI_Api_Version,
+    traits: u32,
+}
+
+#[repr(C)]
+struct XLA_FFI_Metadata_Extension {
+    extension_base: Extension,
+    metadata: *mut XLA_FFI_Metadata,
+}
+
+#[repr(C)]
+struct PJRT_FFI_Register_Handler_Args {
+    struct_size: usize,
+    target_name: *const c_char,
+    target_name_size: usize,
+    handler: *mut c_void,
+    platform_name: *const c_char,
+    platform_name_size: usize,
+    traits: c_int,
+}
+
+#[repr(C)]
+struct PJRT_FFI_Extension {
+    base: Extension,
+    type_register: *mut c_void,
+    user_data_add: *mut c_void,
+    register_handler: Option<unsafe extern "C" fn(*mut PJRT_FFI_Register_Handler_Args) -> *mut PJRT_Error>,
+}
+
+/// What products are computed with.
+static BLAS: OnceLock<Blas> = OnceLock::new();
+
+impl Api {
+    /// Lets programs on the CPU call [`TARGET`], which multiplies with `blas`, or with the one offered first. Whether
+    /// the plugin knows such functions.
+    pub(crate) fn offer_products(&self, blas: Blas) -> Result<bool> {
+        let Some(register) = self.registrar() else { return Ok(false) };
+        BLAS.get_or_init(|| blas);
+        let mut args = PJRT_FFI_Register_Handler_Args {
+            struct_size: size_of::<PJRT_FFI_Register_Handler_Args>(),
+            target_name: TARGET.as_ptr().cast(),
+            target_name_size: TARGET.len(),
+            handler: product as *mut c_void,
+            platform_name: PLATFORM.as_ptr().cast(),
+            platform_name_size: PLATFORM.len(),
+            traits: 0,
+        };
+        // SAFETY: the function comes with this extension and reads its arguments, which outlive the call.
+        let error = unsafe { register(&mut args) };
+        // SAFETY: the result of a PJRT function is null or an error that we now own.
+        unsafe { self.check("PJRT_FFI_Register_Handler", error) }?;
+        Ok(true)
+    }
+
+    fn registrar(&self) -> Option<unsafe extern "C" fn(*mut PJRT_FFI_Register_Handler_Args) -> *mut PJRT_Error> {
+        let mut extension = self.extensions().cast::<Extension>();
+        while !extension.is_null() {
+            // SAFETY: a plugin's list of extensions lives as long as its table, and each opens as this does.
+            let found = unsafe { &*extension };
+            if found.type_ == EXTENSION && found.struct_size >= size_of::<PJRT_FFI_Extension>() {
+                // SAFETY: by its type and its size it is this extension.
+                return unsafe { (*extension.cast::<PJRT_FFI_Extension>()).register_handler };
+            }
+            extension = found.next;
+        }
+        None
+    }
+}
+
+/// The handler of [`TARGET`].
+unsafe extern "C" fn product(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: XLA calls handlers with a frame that lives as long as the call.
+    let frame = unsafe { &*frame };
+    // SAFETY: likewise its extensions.
+    if unsafe { answered_metadata(frame) } {
+        return ptr::null_mut();
+    }
+    // SAFETY: likewise its arguments, results and attributes.
+    match unsafe { multiply(frame) } {
+        Some(()) => ptr::null_mut(),
+        // SAFETY: likewise its functions.
+        None => unsafe { failure(frame) },
+    }
+}
+
+/// Whether XLA asked which version we speak, and was told: the one that it speaks, as only what has always been is used.
+unsafe fn answered_metadata(frame: &XLA_FFI_CallFrame) -> bool {
+    let extension = frame.extension_start.cast::<XLA_FFI_Metadata_Extension>();
+    // SAFETY: an extension of this type is this struct.
+    unsafe {
+        if extension.is_null() || (*extension).extension_base.type_ != XLA_FFI_Extension_Metadata {
+            return false;
+        }
+        let (metadata, version) = (&mut *(*extension).metadata, (*frame.api).api_version);
+        metadata.api_version.major_version = version.major_version;
+        metadata.api_version.minor_version = version.minor_version;
+        metadata.traits = 0;
+    }
+    true
+}
+
+/// Computes what `frame` asks for; `None` if that is no product.
+unsafe fn multiply(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (product, lhs, rhs, out) = unsafe {
+        let args = buffers(frame.args.size, frame.args.types, frame.args.args, XLA_FFI_ArgType_BUFFER)?;
+        let rets = buffers(frame.rets.size, frame.rets.types, frame.rets.rets, XLA_FFI_RetType_BUFFER)?;
+        let (&[lhs, rhs], &[out]) = (&args[..], &rets[..]) else { return None };
+        (Product::decode(numbers(&frame.attrs)?)?, lhs, rhs, out)
+    };
+    // SAFETY: as above.
+    let fits = unsafe { product.fits(len(lhs)?, len(rhs)?, len(out)?) };
+    if !fits || lhs.dtype != out.dtype || rhs.dtype != out.dtype {
+        return None;
+    }
+    match out.dtype {
+        // SAFETY: the operands have this type, and the product fits them.
+        XLA_FFI_DataType_F32 => unsafe { in_tiles::<f32>(frame, &product, [lhs, rhs, out]) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { in_tiles::<f64>(frame, &product, [lhs, rhs, out]) },
+        _ => None,
+    }
+}
+
+unsafe fn in_tiles<T: Element>(
+    frame: &XLA_FFI_CallFrame,
+    product: &Product,
+    [lhs, rhs, out]: [&XLA_FFI_Buffer; 3],
+) -> Option<()> {
+    let blas = BLAS.get()?;
+    let operands = Operands::<T> { lhs: lhs.data.cast(), rhs: rhs.data.cast(), out: out.data.cast() };
+    let pool = Pool(frame);
+    let tiles = product.tiles(pool.threads());
+    // SAFETY: the product fits, and a tile is given to one thread.
+    let tile = |i: usize| blas.alone(|| unsafe { blas.tile(product, &operands, &tiles[i]) });
+    team::run(&pool, tiles.len(), &tile);
+    Some(())
+}
+
+/// The threads that run the program.
+struct Pool<'a>(&'a XLA_FFI_CallFrame);
+
+impl Pool<'_> {
+    fn threads(&self) -> usize {
+        let mut threads = 1i64;
+        // SAFETY: the frame's functions take its context.
+        unsafe {
+            let Some(count) = (*self.0.api).XLA_FFI_ThreadPool_NumThreads else { return 1 };
+            let args = XLA_FFI_ThreadPool_NumThreads_Args { ctx: self.0.ctx, num_threads: &mut threads, ..sized() };
+            self.forget(count(ptr::from_ref(&args).cast_mut()));
+        }
+        usize::try_from(threads).unwrap_or(1).max(1)
+    }
+
+    /// Destroys `error`, if it is one, and says whether it was.
+    unsafe fn forget(&self, error: *mut c_void) -> bool {
+        // SAFETY: the caller has the error from a function of this frame.
+        unsafe {
+            if let (false, Some(destroy)) = (error.is_null(), (*self.0.api).XLA_FFI_Error_Destroy) {
+                destroy(&mut XLA_FFI_Error_Destroy_Args { error, ..sized() });
+            }
+        }
+        !error.is_null()
+    }
+}
+
+impl team::Threads for Pool<'_> {
+    fn schedule(&self, task: unsafe extern "C" fn(*mut c_void), data: *mut c_void) -> bool {
+        // SAFETY: the frame's functions take its context.
+        unsafe {
+            let Some(schedule) = (*self.0.api).XLA_FFI_ThreadPool_Schedule else { return false };
+            let mut args = XLA_FFI_ThreadPool_Schedule_Args { ctx: self.0.ctx, task: Some(task), data, ..sized() };
+            !self.forget(schedule(&mut args))
+        }
+    }
+}
+
+/// An argument struct that says its size.
+fn sized<T: CStruct>() -> T {
+    let mut args = T::zeroed();
+    // SAFETY: a `CStruct` opens with its size.
+    unsafe { ptr::from_mut(&mut args).cast::<usize>().write(size_of::<T>()) };
+    args
+}
+
+unsafe fn failure(frame: &XLA_FFI_CallFrame) -> *mut c_void {
+    let message = c"the call is no product that torchtpu wrote".as_ptr();
+    let mut args = XLA_FFI_Error_Create_Args { message, errc: XLA_FFI_Error_Code_INVALID_ARGUMENT, ..sized() };
+    // SAFETY: the function reads its arguments. Without it the error could not be told, and XLA would take it for success.
+    unsafe { (*frame.api).XLA_FFI_Error_Create.map_or_else(|| std::process::abort(), |create| create(&mut args)) }
+}
+
+/// Arguments or results; `None` if one is no buffer.
+unsafe fn buffers<'a>(
+    count: i64,
+    types: *const c_int,
+    values: *const *mut c_void,
+    buffer: c_int,
+) -> Option<Vec<&'a XLA_FFI_Buffer>> {
+    let one = |i: usize| {
+        // SAFETY: both lists have `count` entries, and one of this type is a buffer.
+        unsafe { (*types.add(i) == buffer).then(|| &*(*values.add(i)).cast::<XLA_FFI_Buffer>()) }
+    };
+    (0..usize::try_from(count).ok()?).map(one).collect()
+}
+
+/// Elements of a buffer.
+unsafe fn len(buffer: &XLA_FFI_Buffer) -> Option<usize> {
+    let dims = (0..usize::try_from(buffer.rank).ok()?).map(|i| {
+        // SAFETY: there are `rank` dimensions.
+        usize::try_from(unsafe { *buffer.dims.add(i) }).ok()
+    });
+    dims.into_iter().try_fold(1usize, |product, dim| product.checked_mul(dim?))
+}
+
+/// The attribute named [`ATTRIBUTE`].
+unsafe fn numbers(attrs: &XLA_FFI_Attrs) -> Option<&[i64]> {
+    for i in 0..usize::try_from(attrs.size).ok()? {
+        // SAFETY: all lists have `size` entries, names are byte spans, and a value of this type is an array of its size.
+        unsafe {
+            let name = &**attrs.names.add(i);
+            if std::slice::from_raw_parts(name.ptr, name.len) != ATTRIBUTE.as_bytes()
+                || *attrs.types.add(i) != XLA_FFI_AttrType_ARRAY
+            {
+                continue;
+            }
+            let array = &*(*attrs.attrs.add(i)).cast::<XLA_FFI_Array>();
+            let wanted = array.dtype == XLA_FFI_DataType_S64 && array.size > 0;
+            return wanted.then(|| std::slice::from_raw_parts(array.data, array.size));
+        }
+    }
+    None
+}

@@ -1,0 +1,110 @@
+"""Products of programs on the CPU: PyTorch's own, where its library offers them."""
+
+import os
+import platform
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+TORCH = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+# Wheels for other processors hold no MKL; their products are XLA's, as in test_without_a_blas.
+HAS_MKL = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
+
+STEP = """
+    import torch, torchtpu
+    torch.manual_seed(0)
+    x, w, q, k = torch.randn(96, 300), torch.randn(200, 300), torch.randn(2, 40, 3, 16), torch.randn(2, 50, 3, 16)
+
+    def step(x, w, q, k):
+        scores = torch.einsum("bshd,bthd->bhst", q, k)
+        return torch.nn.functional.linear(x, w).tanh(), scores.softmax(-1)
+
+    compiled = torch.compile(step, backend="torchtpu")
+    for got, want in zip(compiled(x, w, q, k), step(x, w, q, k)):
+        torch.testing.assert_close(got, want)
+"""
+
+
+def run(code: str, folder: Path, **env: str) -> str:
+    """Output of a process of its own; programs are dumped and kept below ``folder``."""
+    kept = {"TORCHTPU_DUMP": str(folder / "dump"), "TORCHTPU_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **kept, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def programs(folder: Path) -> str:
+    return "".join(path.read_text() for path in (folder / "dump").rglob("stablehlo.mlir"))
+
+
+@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+def test_products_are_called(tmp_path: Path) -> None:
+    run(STEP, tmp_path)
+    text = programs(tmp_path)
+    assert text.count('call_target_name = "torchtpu.product"') == 2
+    assert "dot_general" not in text
+    assert "transpose" not in text, "operands are taken as they lie"
+
+
+@pytest.mark.parametrize("said", ["", "/no/such/library.so", sys.executable])
+def test_without_a_blas(tmp_path: Path, said: str) -> None:
+    run(STEP, tmp_path, TORCHTPU_CPU_BLAS=said)
+    text = programs(tmp_path)
+    assert "custom_call" not in text
+    assert text.count("stablehlo.dot_general") == 2
+
+
+@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+def test_kept_programs_are_found_again_and_by_nobody_else(tmp_path: Path) -> None:
+    counted = STEP + "    print(torchtpu.stats()['compiles'], torchtpu.stats()['disk_hits'])\n"
+    assert run(counted, tmp_path).split() == ["1", "0"]
+    assert run(counted, tmp_path).split() == ["0", "1"]
+    assert run(counted, tmp_path, TORCHTPU_CPU_BLAS="").split() == ["1", "0"]
+
+
+@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+def test_threads_call_at_the_same_time(tmp_path: Path) -> None:
+    # More callers than the plugin has threads, each with products worth several tiles: nobody may wait for all others.
+    code = """
+        import threading, torch, torchtpu
+        x, w = torch.randn(512, 512), torch.randn(512, 512)
+        compiled = torch.compile(lambda x, w: torch.stack([x @ w, w @ x, x.T @ w, x @ w.T]), backend="torchtpu")
+        want = compiled(x, w)
+        wrong = []
+
+        def work():
+            for _ in range(30):
+                if not torch.equal(compiled(x, w), want):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(12)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        print(len(wrong), torch.get_num_threads())
+    """
+    wrong, threads = run(code, tmp_path).split()
+    assert wrong == "0"
+    assert int(threads) == torch.get_num_threads(), "PyTorch's own threads are as they were"
+
+
+@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_special_values_and_sizes(dtype: torch.dtype) -> None:
+    compiled = torch.compile(torch.matmul, backend="torchtpu", dynamic=False)
+    for m, k, n in [(1, 128, 128), (128, 1, 128), (128, 128, 1), (0, 128, 128), (128, 0, 128), (130, 129, 131)]:
+        for transposed in (False, True):
+            x = torch.randn(m, k, dtype=dtype)
+            w = torch.randn(n, k, dtype=dtype).T if transposed else torch.randn(k, n, dtype=dtype)
+            if m * k * n > 10_000:
+                x[0, 0], w[-1, -1] = float("inf"), float("nan")
+            torch.testing.assert_close(compiled(x, w), x @ w, equal_nan=True)
