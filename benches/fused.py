@@ -7,16 +7,18 @@ device. Reported are medians in milliseconds and the ratios of medians, with a 9
 fused's first step beside strict's, which comes first and fills the caches. What is in each set is fixed in steps.py.
 
 PyTorch/XLA's modes stand beside them with `--variants ...,xla-lazy,xla-eager --xla-python PYTHON`, a Python that has
-torch and torch_xla; each runs in a process of its own and waits for its turn.
+torch and torch_xla; each runs in a process of its own, which stands still between its turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import math
 import os
 import random
+import signal
 import statistics
 import subprocess
 import time
@@ -84,13 +86,16 @@ class Elsewhere:
         assert self.process.stdout
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{' '.join(command)} did not start")
+        self.process.send_signal(signal.SIGSTOP)
 
     def time(self) -> float:
         assert self.process.stdin
         assert self.process.stdout
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
         said = self.process.stdout.readline()
+        self.process.send_signal(signal.SIGSTOP)
         return float(said) if said else math.nan
 
     def warm_up(self) -> None:
@@ -135,9 +140,13 @@ def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python
         )
     for one in running.values():
         one.warm_up()
+    # Else each step's garbage collection would go through what the other variants and the compiler made, too.
+    gc.collect()
+    gc.freeze()
     for _ in range(rounds):
         for one in running.values():
             one.times.append(one.time())
+    gc.unfreeze()
     for one in running.values():
         one.close()
     ours = running["fused"].times
