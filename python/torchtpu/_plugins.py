@@ -15,17 +15,17 @@ from torchtpu._errors import Error
 _chosen: list[str] = []
 
 
-def _blas() -> str:
-    """The library whose matrix products programs on the CPU use: PyTorch's, or what ``TORCHTPU_CPU_BLAS`` says."""
-    said = os.environ.get("TORCHTPU_CPU_BLAS")
-    if said is not None:
-        return said
+def _offer_blas() -> None:
+    """Says who multiplies for programs on CPUs: PyTorch's MKL, if it has one, or what ``TORCHTPU_CPU_BLAS`` names."""
+    named = os.environ.get("TORCHTPU_CPU_BLAS")
+    if named:
+        _native.use_blas(named, named=True)
     torch = importlib.util.find_spec("torch")
-    folder = Path(torch.origin).parent if torch and torch.origin else Path()
-    return str(folder / "lib" / "libtorch_cpu.so")
+    if named is None and torch and torch.origin:
+        _native.use_blas(str(Path(torch.origin).parent / "lib" / "libtorch_cpu.so"), named=False)
 
 
-_native.use_blas(_blas())
+_offer_blas()
 
 
 def set_plugin(plugin: str) -> None:

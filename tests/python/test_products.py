@@ -49,19 +49,56 @@ def programs(folder: Path) -> str:
 
 @pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
 def test_products_are_called(tmp_path: Path) -> None:
-    run(STEP, tmp_path)
+    told = run(STEP + "    print(torchtpu.stats()['blas'])", tmp_path)
+    assert told.split() == [str(TORCH)]
     text = programs(tmp_path)
     assert text.count('call_target_name = "torchtpu.product"') == 2
     assert "dot_general" not in text
     assert "transpose" not in text, "operands are taken as they lie"
 
 
-@pytest.mark.parametrize("said", ["", "/no/such/library.so", sys.executable])
-def test_without_a_blas(tmp_path: Path, said: str) -> None:
-    run(STEP, tmp_path, TORCHTPU_CPU_BLAS=said)
+def test_without_a_blas(tmp_path: Path) -> None:
+    told = run(STEP + "    print(torchtpu.stats()['blas'])", tmp_path, TORCHTPU_CPU_BLAS="")
+    assert told.split() == ["None"]
     text = programs(tmp_path)
     assert "custom_call" not in text
     assert text.count("stablehlo.dot_general") == 2
+
+
+@pytest.mark.parametrize("named", ["/no/such/library.so", sys.executable])
+def test_a_library_that_is_named_must_multiply(tmp_path: Path, named: str) -> None:
+    with pytest.raises(AssertionError) as failure:
+        run(STEP, tmp_path, TORCHTPU_CPU_BLAS=named)
+    assert f"{named} cannot multiply for programs on the CPU" in str(failure.value)
+    assert "help: `TORCHTPU_CPU_BLAS` names a library with MKL" in str(failure.value)
+
+
+@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+def test_convolutions_and_their_gradients_are_called(tmp_path: Path) -> None:
+    code = """
+        import torch, torchtpu
+        torch.manual_seed(0)
+        x, g = torch.randn(4, 6, 20, 20), torch.randn(4, 8, 10, 10) / 20
+        v, w = ((torch.randn(8, n, 3, 3) / 9).requires_grad_() for n in (6, 8))
+
+        def forward(x, v, w):
+            y = torch.nn.functional.conv2d(x, v, padding=1).relu()
+            return torch.nn.functional.conv2d(y, w, stride=2, padding=1)
+
+        def step(forward, x, v, w, g):
+            y = forward(x, v, w)
+            return y, *torch.autograd.grad(y, [v, w], g)
+
+        want = step(forward, x, v, w, g)
+        on_tpu = [t.detach().to("tpu").requires_grad_(t.requires_grad) for t in (x, v, w)]
+        for got in (step(torch.compile(forward, backend="torchtpu"), x, v, w, g), step(forward, *on_tpu, g.to("tpu"))):
+            for a, b in zip(got, want):
+                torch.testing.assert_close(a.cpu(), b)
+    """
+    run(code, tmp_path)
+    text = programs(tmp_path)
+    assert text.count('call_target_name = "torchtpu.convolution"') == 5, "two, and three gradients"
+    assert not any(op in text for op in ("stablehlo.convolution", "transpose", "reverse"))
 
 
 @pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")

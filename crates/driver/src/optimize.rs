@@ -158,7 +158,7 @@ impl Program {
 /// What a session's plugin runs on.
 pub(crate) fn platform(session: Option<&Session>) -> Platform {
     match session {
-        Some(session) if !session.client().platform_name().eq_ignore_ascii_case("cpu") => Platform::Tpu,
+        Some(session) if !session.is_on_cpu() => Platform::Tpu,
         Some(session) if session.offers_products() => Platform::CpuWithBlas,
         _ => Platform::Cpu,
     }

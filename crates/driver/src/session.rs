@@ -91,7 +91,7 @@ impl Session {
         let session = Session::new(spec, disk)?;
         let made = session.client.devices().len();
         match wanted_cpu_devices(made)? {
-            wanted if wanted == made || session.client.platform_name() != "cpu" => Ok(session),
+            wanted if wanted == made || !session.is_on_cpu() => Ok(session),
             wanted => Session::with_cpu_devices(spec, wanted, session.disk),
         }
     }
@@ -113,19 +113,25 @@ impl Session {
         Ok(Session { plugin, client, identity, disk, memory, counters, offers_products: false })
     }
 
-    /// The same, whose programs on the CPU multiply with the BLAS in the library at `path`, if there is one
-    /// ([`Plugin::offer_products`]).
+    /// Lets programs on the CPU multiply with the BLAS in the library at `path` ([`Plugin::offer_products`]). Others do not.
     ///
     /// # Errors
-    /// What the plugin reports.
-    pub fn offering_products(self, path: &Path) -> Result<Session> {
-        let on_cpu = self.client.platform_name().eq_ignore_ascii_case("cpu");
-        let offers_products = on_cpu && self.plugin.offer_products(path).map_err(Error::Plugin)?;
-        Ok(Session { offers_products, ..self })
+    /// If there is none, and what the plugin reports.
+    pub fn offer_products(&mut self, path: &Path) -> Result<()> {
+        if self.is_on_cpu() {
+            self.plugin.offer_products(path).map_err(Error::Plugin)?;
+            self.offers_products = true;
+        }
+        Ok(())
+    }
+
+    /// Whether programs run on the host's own processor.
+    pub(crate) fn is_on_cpu(&self) -> bool {
+        self.client.platform_name().eq_ignore_ascii_case("cpu")
     }
 
     /// Whether programs may leave products to the host.
-    pub(crate) fn offers_products(&self) -> bool {
+    pub fn offers_products(&self) -> bool {
         self.offers_products
     }
 
@@ -190,7 +196,7 @@ impl Session {
     ) -> Result<Arc<Executable>> {
         let options = with_flags(CompileOptions { portable: true, ..CompileOptions::default() });
         let options = match effort {
-            Effort::Least if self.client.platform_name() == "cpu" => options.fast_compile(),
+            Effort::Least if self.is_on_cpu() => options.fast_compile(),
             Effort::Exact => with_rounding(options),
             Effort::Full | Effort::Least => options,
         };

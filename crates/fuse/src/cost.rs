@@ -101,7 +101,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
         Op::RngBitGenerator { .. } => r.start + thousands(results, r.dear),
         // Nothing rewrites them, so what they cost never counts.
-        Op::While | Op::If | Op::OptimizationBarrier => 0,
+        Op::While | Op::If | Op::OptimizationBarrier | Op::HostBarrier => 0,
     }
 }
 

@@ -2,16 +2,19 @@
 //!
 //! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
-//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Products are the host's, if it offers to multiply
-//! ([`host_product`]), and convolutions that are no more than that ([`pointwise`]); others get their operands in the order in which
+//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Where the host offers to multiply, it gets convolutions,
+//! which come first then since it takes them as they lie ([`host_convolution`]), and products ([`host_product`], [`pointwise`]);
+//! others get their operands in the order in which
 //! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), rows
-//! are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in
-//! one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
+//! are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), keys are sorted in
+//! one integer with their positions ([`packed_sort`]), and what several loops read is [computed once](computed_once). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores; a TPU's compiler chooses formulations and layouts itself.
 
+mod computed_once;
 mod depthwise;
 mod depthwise_kernel;
 mod grouped;
+mod host_convolution;
 mod host_product;
 mod joined_dims;
 mod layout;
@@ -22,6 +25,7 @@ mod product_order;
 mod rebuild;
 mod row_maximum;
 mod row_sums;
+mod side;
 mod single_window;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -127,7 +131,7 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_product::RULE];
+const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
 const AFTER_LAYOUT: &[Rule] = &[
     depthwise_kernel::RULE,
     grouped::RULE,
@@ -147,6 +151,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         .chain([layout::TOLD])
         .chain(WITH_BLAS.iter().map(of))
         .chain(AFTER_LAYOUT.iter().map(of))
+        .chain([computed_once::TOLD])
 }
 
 struct Formulating<'a> {
@@ -158,12 +163,17 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         let graph = self.bodies(graph)?;
-        let graph = self.ops(&graph, BEFORE_LAYOUT)?;
-        let mut graph = layout::layout(&graph, self.changes, self.within)?;
-        if self.changes.options().platform == Platform::CpuWithBlas {
+        let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
+        let features_last = graph.nodes().iter().any(|n| depthwise::is_depthwise(n, &graph));
+        let before: &[Rule] = if with_blas && !features_last { &[host_convolution::RULE] } else { &[] };
+        let graph = self.ops(&graph, before)?;
+        let mut graph = self.ops(&graph, BEFORE_LAYOUT)?;
+        graph = layout::layout(&graph, self.changes, self.within)?;
+        if with_blas {
             graph = self.ops(&graph, WITH_BLAS)?;
         }
-        self.ops(&graph, AFTER_LAYOUT)
+        let graph = self.ops(&graph, AFTER_LAYOUT)?;
+        if with_blas { computed_once::computed_once(&graph, self.changes, self.within) } else { Ok(graph) }
     }
 
     /// `graph` with its bodies formulated, shared ones once.
@@ -202,7 +212,9 @@ impl Formulating<'_> {
     }
 
     fn op(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
-        if !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::Sort { .. }) {
+        let settled =
+            matches!(&node.op, Op::Convolution(c) if c.host) || matches!(&node.op, Op::DotGeneral(d) if d.host);
+        if settled || !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::Sort { .. }) {
             return Ok(None);
         }
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();

@@ -59,9 +59,10 @@ pub enum Kind {
     If,
     GetTupleElement,
     OptimizationBarrier,
+    HostBarrier,
 }
 
-const KINDS: [(&str, Kind); 26] = [
+const KINDS: [(&str, Kind); 27] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -88,6 +89,7 @@ const KINDS: [(&str, Kind); 26] = [
     ("if", Kind::If),
     ("get_tuple_element", Kind::GetTupleElement),
     ("optimization_barrier", Kind::OptimizationBarrier),
+    ("host_barrier", Kind::HostBarrier),
 ];
 
 impl Head {
@@ -125,6 +127,7 @@ impl Head {
             Op::If => Kind::If,
             Op::GetTupleElement { .. } => Kind::GetTupleElement,
             Op::OptimizationBarrier => Kind::OptimizationBarrier,
+            Op::HostBarrier => Kind::HostBarrier,
         };
         Head::With(kind)
     }

@@ -133,6 +133,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             ensure!(!args.is_empty(), "takes at least one operand");
             one_or_tuple(args)
         }
+        Op::HostBarrier => one()?.clone().into(),
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");
@@ -424,6 +425,7 @@ fn convolution(c: &Convolution, [x, k]: [&TensorType; 2]) -> Result<TensorType> 
     (window.base_dilation, window.padding) = (c.lhs_dilation.clone(), c.padding.iter().copied().collect());
     let input: Shape = c.input_spatial.iter().map(|&d| x.shape[d]).collect();
     let spatial = windowed(&input, &window)?;
+    ensure!(!c.host || c.windows(x, k).is_some(), "the host has no convolution of {x} and {k} by {c:?}");
     let mut shape: Shape = std::iter::repeat_n(0, n + 2).collect();
     shape[c.output_batch] = x.shape[c.input_batch] / batches;
     shape[c.output_feature] = outs;

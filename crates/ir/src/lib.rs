@@ -37,6 +37,7 @@ pub mod text;
 pub mod trace;
 pub mod types;
 pub mod verify;
+mod windows;
 
 pub use builder::Builder;
 pub use dtype::{Category, DType};

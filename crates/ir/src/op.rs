@@ -143,6 +143,9 @@ pub enum Op {
     /// The operands as they are. What uses a result waits for all of them, and is never merged with what uses the operand
     /// itself. One operand gives a tensor, more give a tuple.
     OptimizationBarrier,
+    /// The tensor as it is, in memory: the host is asked for it and does nothing ([`hostcall::BARRIER`]). XLA's CPU forgets the
+    /// other barrier before it fuses loops. For a program that runs where host calls are offered.
+    HostBarrier,
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
     RngBitGenerator {
@@ -372,9 +375,15 @@ pub struct Convolution {
     pub output_spatial: Dims,
     pub feature_group_count: usize,
     pub batch_group_count: usize,
+    /// Whether windows run backwards along every dimension: StableHLO's `window_reversal`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reversed: bool,
     pub precision: Precision,
     /// Element type of the result, as for [`DotGeneral::out`].
     pub out: DType,
+    /// Whether the host computes it, as for [`DotGeneral::host`]: see [`Convolution::windows`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host: bool,
 }
 
 /// Sliding windows, one entry per operand dimension.

@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::op::DotGeneral;
 use crate::types::TensorType;
-use product::{Batch, Product, Strides};
+use hostcall::{Batch, Product, Strides};
 
 /// How many elements apart the neighbours along a dimension of so many are.
 #[derive(Clone, Copy)]

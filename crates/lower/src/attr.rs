@@ -41,11 +41,11 @@ impl<'c> Session<'c> {
         BoolAttribute::new(self.context, x).into()
     }
 
-    /// `array<i1: false, false>`: no window dimension runs backwards.
-    pub(crate) fn no_reversal(&self, spatial: usize) -> Result<Attribute<'c>> {
-        match spatial {
+    /// `array<i1: false, false>`: the same for each dimension.
+    pub(crate) fn booleans(&self, count: usize, all: bool) -> Result<Attribute<'c>> {
+        match count {
             0 => self.parse("array<i1>".to_owned()),
-            n => self.parse(format!("array<i1: {}>", vec!["false"; n].join(", "))),
+            n => self.parse(format!("array<i1: {}>", vec![all.to_string(); n].join(", "))),
         }
     }
 
@@ -54,9 +54,17 @@ impl<'c> Session<'c> {
         self.parse("4 : i32".to_owned())
     }
 
+    /// That the one result is the first operand's memory.
+    pub(crate) fn whole_alias(&self) -> Result<Attribute<'c>> {
+        self.parse(
+            "[#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]"
+                .to_owned(),
+        )
+    }
+
     /// `{name = array<i64: 1, 2>}`
-    pub(crate) fn named_indices(&self, name: &str, xs: &[usize]) -> Result<Attribute<'c>> {
-        let xs: Vec<String> = xs.iter().map(usize::to_string).collect();
+    pub(crate) fn named_integers(&self, name: &str, xs: &[i64]) -> Result<Attribute<'c>> {
+        let xs: Vec<String> = xs.iter().map(i64::to_string).collect();
         self.parse(format!("{{{name} = array<i64: {}>}}", xs.join(", ")))
     }
 

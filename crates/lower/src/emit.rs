@@ -4,6 +4,7 @@ use crate::attr::MESH;
 use crate::constant::{greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
+use hostcall::Product;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
 use ir::sharding::Mesh;
 use ir::{Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type};
@@ -14,6 +15,9 @@ use melior::ir::r#type::FunctionType;
 
 use melior::ir::{Attribute, Block, Identifier, Location, Module, Region, RegionLike};
 use smallvec::{SmallVec, smallvec};
+
+/// What the host computes.
+const CALL: &str = "stablehlo.custom_call";
 
 /// How deep `while` and `if` may nest; emission and MLIR's own passes recurse by it.
 const MAX_DEPTH: usize = 64;
@@ -202,8 +206,9 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::Reverse { dims } => hlo("stablehlo.reverse").with("dimensions", s.indices(dims)?),
             Op::Gather(g) => self.gather(hlo("stablehlo.gather"), g)?,
             Op::Scatter(x) => self.scatter(hlo("stablehlo.scatter"), x, first(types)?.dtype)?,
-            Op::DotGeneral(d) if d.host => self.host_product(hlo("stablehlo.custom_call"), d, types)?,
+            Op::DotGeneral(d) if d.host => self.host_product(hlo(CALL), d, types)?,
             Op::DotGeneral(d) => self.dot_general(hlo("stablehlo.dot_general"), d, first(types)?.dtype)?,
+            Op::Convolution(c) if c.host => self.host_convolution(hlo(CALL), c, types)?,
             Op::Convolution(c) => self.convolution(hlo("stablehlo.convolution"), c, first(types)?.dtype)?,
             Op::Reduce { reducer, dims } => {
                 self.reduction("stablehlo.reduce", *reducer, args, types)?.with("dimensions", s.indices(dims)?)
@@ -217,6 +222,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
+            Op::HostBarrier => self.host_barrier(hlo(CALL), first(types)?.rank())?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
@@ -255,17 +261,42 @@ impl<'s, 'c> Scope<'s, 'c> {
         Ok(i.with("dot_dimension_numbers", s.dot(d)?).with("precision_config", s.precision_config(d.precision, dtype)?))
     }
 
-    /// A call of what `runtime` registers, with operands and result in rows.
     fn host_product(&self, i: Instruction<'c>, d: &DotGeneral, types: &[&TensorType]) -> Result<Instruction<'c>> {
-        let s = self.session;
         let &[lhs, rhs] = types else { return Err(internal("takes two operands")) };
         let product = d.strided(lhs, rhs).ok_or_else(|| internal("no BLAS takes it"))?;
         let out = lhs.rank() + rhs.rank() - d.lhs_batch.len() - 2 * d.lhs_contract.len();
-        let target = StringAttribute::new(s.context, product::TARGET).into();
-        Ok(i.with("call_target_name", target)
+        self.host_call(i, Product::TARGET, &product.encode(), &[lhs.rank(), rhs.rank(), out])
+    }
+
+    fn host_convolution(&self, i: Instruction<'c>, c: &Convolution, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let &[x, kernel] = types else { return Err(internal("takes two operands")) };
+        let windows = c.windows(x, kernel).ok_or_else(|| internal("the host has no such convolution"))?;
+        self.host_call(i, hostcall::Convolution::TARGET, &windows.encode(), &[x.rank(); 3])
+    }
+
+    /// A call that gives back the memory it was given.
+    fn host_barrier(&self, i: Instruction<'c>, rank: usize) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("call_target_name", StringAttribute::new(s.context, hostcall::BARRIER).into())
             .with("api_version", s.typed_call()?)
-            .with("backend_config", s.named_indices(product::ATTRIBUTE, &product.encode())?)
-            .with("operand_layouts", s.in_rows(&[lhs.rank(), rhs.rank()])?)
+            .with("output_operand_aliases", s.whole_alias()?)
+            .with("operand_layouts", s.in_rows(&[rank])?)
+            .with("result_layouts", s.in_rows(&[rank])?))
+    }
+
+    /// A call of what `runtime` registers, whose operands and result, of these ranks, are in rows.
+    fn host_call(
+        &self,
+        i: Instruction<'c>,
+        target: &str,
+        numbers: &[i64],
+        &[lhs, rhs, out]: &[usize; 3],
+    ) -> Result<Instruction<'c>> {
+        let s = self.session;
+        Ok(i.with("call_target_name", StringAttribute::new(s.context, target).into())
+            .with("api_version", s.typed_call()?)
+            .with("backend_config", s.named_integers(hostcall::ATTRIBUTE, numbers)?)
+            .with("operand_layouts", s.in_rows(&[lhs, rhs])?)
             .with("result_layouts", s.in_rows(&[out])?))
     }
 
@@ -275,7 +306,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("padding", s.padding(&c.padding))
             .with("lhs_dilation", s.indices(&c.lhs_dilation)?)
             .with("rhs_dilation", s.indices(&c.rhs_dilation)?)
-            .with("window_reversal", s.no_reversal(c.strides.len())?)
+            .with("window_reversal", s.booleans(c.strides.len(), c.reversed)?)
             .with("dimension_numbers", s.conv(c)?)
             .with("feature_group_count", s.index(c.feature_group_count)?)
             .with("batch_group_count", s.index(c.batch_group_count)?)

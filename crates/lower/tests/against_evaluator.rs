@@ -294,7 +294,7 @@ fn contractions() {
 fn products_of_the_host() {
     let mut j = Judge::new();
     let (_dir, library) = blas::blas(0);
-    assert!(j.machine().plugin().offer_products(&library).unwrap());
+    j.machine().plugin().offer_products(&library).unwrap();
     let mut asked = 0;
     for dtype in [DType::F32, DType::F64] {
         // Batch, rows, contracted and columns, in several orders.
@@ -319,6 +319,57 @@ fn products_of_the_host() {
         }
     }
     assert!(asked > 20, "{asked}");
+}
+
+#[test]
+fn convolutions_of_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    let plain = Convolution {
+        strides: smallvec![1, 1],
+        padding: smallvec![(1, 2), (-1, 3)],
+        lhs_dilation: smallvec![1, 1],
+        rhs_dilation: smallvec![2, 1],
+        input_feature: 1,
+        input_spatial: smallvec![2, 3],
+        kernel_spatial: smallvec![2, 3],
+        output_spatial: smallvec![2, 3],
+        host: true,
+        ..programs::asymmetric_convolution(DType::F32)
+    };
+    for (out, groups) in [(DType::F32, 1), (DType::F64, 2), (DType::F32, 3)] {
+        let map = Convolution { strides: smallvec![2, 1], feature_group_count: groups, out, ..plain.clone() };
+        let image = Convolution {
+            lhs_dilation: smallvec![1, 3],
+            kernel_input_feature: 0,
+            kernel_output_feature: 1,
+            reversed: true,
+            feature_group_count: groups,
+            out,
+            ..plain.clone()
+        };
+        let kernel = Convolution {
+            strides: smallvec![1, 2],
+            input_batch: 1,
+            input_feature: 0,
+            kernel_input_feature: 0,
+            kernel_output_feature: 1,
+            output_batch: 1,
+            output_feature: 0,
+            batch_group_count: groups,
+            out,
+            ..plain.clone()
+        };
+        let (wide, narrow, deep) = ([3, 4 * groups, 9, 8], [5 * groups, 4, 3, 2], [5, 4 * groups, 3, 2]);
+        for (c, x, k) in
+            [(map, wide, narrow), (image, [3, 5 * groups, 6, 4], deep), (kernel, wide, [3, 5 * groups, 2, 3])]
+        {
+            let (x, k) = (small(out, &x, 1), small(out, &k, 2));
+            assert!(c.windows(&x.ty, &k.ty).is_some(), "{c:?}");
+            j.op(&format!("{c:?}"), Op::Convolution(c), &[&x, &k], EXACT);
+        }
+    }
 }
 
 #[test]

@@ -24,14 +24,14 @@ type SessionKey = (String, Option<usize>);
 /// Each is made once, when a program first asks for it.
 static SESSIONS: Mutex<Option<HashMap<SessionKey, Arc<Session>>>> = Mutex::new(None);
 
-/// The library whose BLAS programs on the CPU multiply with.
-static BLAS: OnceLock<PathBuf> = OnceLock::new();
+/// The library whose BLAS programs on the CPU multiply with, and whether the user named it.
+static BLAS: OnceLock<(PathBuf, bool)> = OnceLock::new();
 
-/// Lets programs on the CPU multiply with the BLAS in the library at `path`, if there is one. For sessions that are still to be
-/// made; the first library stays.
+/// Lets programs on the CPU multiply with the BLAS in the library at `path`. For sessions that are still to be made; the first
+/// library stays. That it holds none is an error where the user `named` it.
 #[pyfunction]
-fn use_blas(path: PathBuf) {
-    let _ = BLAS.set(path);
+fn use_blas(path: PathBuf, named: bool) {
+    let _ = BLAS.set((path, named));
 }
 
 fn session(plugin: String) -> PyResult<Arc<Session>> {
@@ -51,11 +51,14 @@ fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>
         None => Session::fitting_the_host(spec, disk),
         Some(count) => Session::with_cpu_devices(spec, count, disk),
     };
-    let new = match BLAS.get() {
-        Some(library) => new.and_then(|session| session.offering_products(library)),
-        None => new,
-    };
-    let new = Arc::new(new.map_err(raise)?);
+    let mut new = new.map_err(raise)?;
+    if let Some((library, named)) = BLAS.get()
+        && let Err(error) = new.offer_products(library)
+        && *named
+    {
+        return Err(raise(error));
+    }
+    let new = Arc::new(new);
     sessions.insert(key, new.clone());
     Ok(new)
 }
@@ -262,6 +265,8 @@ fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts.set_item("disk_hits", sum(|s| s.disk_hits))?;
     counts.set_item("executions", sum(|s| s.executions))?;
     counts.set_item("execute_seconds", all.iter().map(|s| s.execute_time.as_secs_f64()).sum::<f64>())?;
+    let offered = sessions.iter().flat_map(|s| s.values()).any(|s| s.offers_products());
+    counts.set_item("blas", BLAS.get().filter(|_| offered).map(|(library, _)| library.to_string_lossy()))?;
     counts.set_item("compile_seconds", all.iter().map(|s| s.compile_time.as_secs_f64()).sum::<f64>())?;
     Ok(counts)
 }

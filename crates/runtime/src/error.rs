@@ -28,6 +28,18 @@ pub enum Error {
         /// What the dynamic loader said, or what is missing.
         reason: String,
     },
+    /// A library that was to multiply cannot.
+    #[error(
+        "{} cannot multiply for programs on the CPU: {reason}\n  help: `TORCHTPU_CPU_BLAS` names a library with MKL, or, if \
+         empty, none",
+        path.display()
+    )]
+    NotABlas {
+        /// The library.
+        path: PathBuf,
+        /// What the dynamic loader said, what is missing, or what it gets wrong.
+        reason: String,
+    },
     /// The plugin speaks a version of the PJRT C API that this crate does not.
     #[error("{} speaks PJRT C API {found}; this build needs {needed}", path.display())]
     WrongVersion {

@@ -71,14 +71,13 @@ impl Plugin {
         Ok(attributes)
     }
 
-    /// Lets programs that this plugin runs on the CPU call [`product::TARGET`], which multiplies with
-    /// the BLAS in the library at `path`: MKL, which a process that imports PyTorch has. Whether they may: not if the library
-    /// holds none, or the plugin lets programs call nothing.
+    /// Lets programs that this plugin runs on the CPU ask for products and convolutions (`hostcall`), which are computed with
+    /// the BLAS in the library at `path`: MKL, which a process that imports PyTorch has.
     ///
     /// # Errors
-    /// What the plugin reports.
-    pub fn offer_products(&self, path: &Path) -> Result<bool> {
-        Blas::find(path).map_or(Ok(false), |blas| self.api.offer_products(blas))
+    /// If the library holds none, the plugin lets programs call nothing, and what it reports.
+    pub fn offer_products(&self, path: &Path) -> Result<()> {
+        self.api.offer_products(Blas::find(path)?)
     }
 
     /// Identifies the plugin's build, in hexadecimal, for keys of compiled programs.

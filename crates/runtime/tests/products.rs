@@ -1,4 +1,4 @@
-//! Programs that call the host's matrix product.
+//! Programs that call the host's matrix products and convolutions.
 
 #[path = "common/blas.rs"]
 mod blas;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use blas::blas;
 use common::*;
-use product::{Batch, Product, Strides};
+use hostcall::{Axis, Batch, Computes, Convolution, Product, Strides};
 use torchtpu_runtime::{Client, ExecuteOptions};
 
 /// A client whose programs may call products.
 fn client_with_products(devices: i64) -> Client {
     let (_dir, library) = blas(0);
-    assert!(plugin().offer_products(&library).expect("the plugin takes it"));
+    plugin().offer_products(&library).expect("the plugin takes it");
     client_of(devices)
 }
 
@@ -22,14 +22,14 @@ fn dims(shape: &[usize]) -> String {
     shape.iter().map(|d| format!("{d}x")).collect()
 }
 
-/// A program that calls `numbers` as a product.
-fn program(lhs: &[usize], rhs: &[usize], out: &[usize], numbers: &[usize], dtype: &str) -> String {
+/// A program that calls `target` with `numbers`.
+fn program(target: &str, lhs: &[usize], rhs: &[usize], out: &[usize], numbers: &[i64], dtype: &str) -> String {
     let (lhs, rhs, out) = (dims(lhs) + dtype, dims(rhs) + dtype, dims(out) + dtype);
-    let numbers = numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let numbers = numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
     format!(
         "func.func @main(%a: tensor<{lhs}>, %b: tensor<{rhs}>) -> tensor<{out}> {{
-           %0 = stablehlo.custom_call @torchtpu.product(%a, %b) {{
-             api_version = 4 : i32, backend_config = {{product = array<i64: {numbers}>}}
+           %0 = stablehlo.custom_call @{target}(%a, %b) {{
+             api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}
            }} : (tensor<{lhs}>, tensor<{rhs}>) -> tensor<{out}>
            return %0 : tensor<{out}>
          }}"
@@ -85,7 +85,7 @@ fn matrices_are_multiplied_however_they_lie() {
             for (rhs, rhs_shape) in [(rows(n), [k, n]), (columns(k), [n, k])] {
                 let it = Product { m, n, k, lhs, rhs, batch: vec![] };
                 let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-                let text = program(&lhs_shape, &rhs_shape, &[m, n], &it.encode(), "f32");
+                let text = program(Product::TARGET, &lhs_shape, &rhs_shape, &[m, n], &it.encode(), "f32");
                 let out = run(&client, &text, (&a, &lhs_shape), (&b, &rhs_shape));
                 assert!(out == expected(&it, &a, &b), "{it:?}");
             }
@@ -101,15 +101,151 @@ fn batches_may_lie_between_rows_and_columns() {
     let batch = vec![Batch { size: b, lhs: s * h * d, rhs: t * h * d }, Batch { size: h, lhs: d, rhs: d }];
     let it = Product { m: s, n: t, k: d, lhs: rows(h * d), rhs: columns(h * d), batch };
     let (q, k) = (numbers(b * s * h * d, 3), numbers(b * t * h * d, 4));
-    let text = program(&[b, s, h, d], &[b, t, h, d], &[b, h, s, t], &it.encode(), "f32");
+    let text = program(Product::TARGET, &[b, s, h, d], &[b, t, h, d], &[b, h, s, t], &it.encode(), "f32");
     assert!(run(&client, &text, (&q, &[b, s, h, d]), (&k, &[b, t, h, d])) == expected(&it, &q, &k));
+}
+
+/// Image, map and kernel of `it` as shapes, all dimensions of space in one.
+fn shapes(it: &Convolution) -> [[usize; 3]; 3] {
+    let Convolution { images, groups, channels, features, .. } = *it;
+    let kernel = match it.computes {
+        Computes::Image => [features, groups * channels, it.taps()],
+        _ => [groups * features, channels, it.taps()],
+    };
+    [[images, groups * channels, it.plane()], [images, groups * features, it.windows()], kernel]
+}
+
+/// `it` by the definition: every product of three elements that belong together, added to the one that is computed.
+fn related(it: &Convolution, image: &mut [f32], map: &mut [f32], kernel: &mut [f32]) {
+    let Convolution { groups, channels, features, .. } = *it;
+    let (plane, windows, taps) = (it.plane(), it.windows(), it.taps());
+    for (window, tap) in (0..windows).flat_map(|w| (0..taps).map(move |t| (w, t))) {
+        let Some(element) = under(it, window, tap) else { continue };
+        for n in 0..it.images * groups * channels * features {
+            let (n, f) = (n / features, n % features);
+            let (n, c) = (n / channels, n % channels);
+            let (n, g) = (n / groups, n % groups);
+            let k = match it.computes {
+                Computes::Image => (f * groups + g) * channels + c,
+                _ => (g * features + f) * channels + c,
+            };
+            let image = &mut image[((n * groups + g) * channels + c) * plane + element];
+            let map = &mut map[((n * groups + g) * features + f) * windows + window];
+            let kernel = &mut kernel[k * taps + tap];
+            match it.computes {
+                Computes::Map => *map += *image * *kernel,
+                Computes::Image => *image += *map * *kernel,
+                Computes::Kernel => *kernel += *image * *map,
+            }
+        }
+    }
+}
+
+/// The element of a channel that a window has under a tap.
+fn under(it: &Convolution, mut window: usize, mut tap: usize) -> Option<usize> {
+    let (mut element, mut size) = (0, 1);
+    for a in it.axes.iter().rev() {
+        let at = (window % a.map * a.stride + tap % a.taps * a.dilation) as i64 - a.low;
+        element += size * usize::try_from(at).ok().filter(|&at| at < a.image)?;
+        (size, window, tap) = (size * a.image, window / a.map, tap / a.taps);
+    }
+    Some(element)
+}
+
+fn convolutions() -> Vec<Convolution> {
+    let axis = |image, map, taps, stride, dilation, low| Axis { image, map, taps, stride, dilation, low };
+    let same = |side, taps: usize| vec![axis(side, side, taps, 1, 1, taps as i64 / 2); 2];
+    let cases = [
+        ([1, 1, 1, 1], vec![axis(5, 5, 3, 1, 1, 1)]),
+        ([2, 1, 3, 5], vec![axis(40, 20, 4, 2, 1, 1), axis(9, 9, 3, 1, 1, 1)]),
+        ([9, 1, 24, 20], same(7, 3)),
+        ([1, 1, 40, 70], same(6, 3)),
+        ([2, 1, 30, 33], same(12, 1)),
+        ([6, 2, 12, 40], same(5, 1)),
+        ([2, 3, 4, 5], vec![axis(11, 6, 3, 2, 2, 3), axis(8, 9, 2, 1, 1, 1)]),
+        ([3, 8, 4, 4], same(14, 3)),
+        ([2, 1, 4, 3], vec![axis(4, 4, 3, 1, 1, 1), axis(5, 2, 2, 3, 1, 0), axis(6, 6, 1, 1, 1, 0)]),
+        ([4, 1, 3, 32], vec![axis(40, 20, 7, 2, 1, 3); 2]),
+        ([3, 1, 4, 6], vec![axis(7, 2, 2, 4, 1, -1), axis(3, 9, 2, 1, 1, 4)]),
+    ];
+    let all = [Computes::Map, Computes::Image, Computes::Kernel];
+    let of = |computes| {
+        cases.clone().map(|([images, groups, channels, features], axes)| Convolution {
+            computes,
+            images,
+            groups,
+            channels,
+            features,
+            axes,
+        })
+    };
+    all.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn convolutions_and_their_gradients_are_computed() {
+    for threads in [1, 4] {
+        let client = client_with_products(threads);
+        let (mut parts, mut sums) = (0, 0);
+        for it in convolutions() {
+            let [image, map, kernel] = shapes(&it);
+            let operand = |shape: [usize; 3], seed, computed| match it.computes == computed {
+                true => vec![0.0; shape.iter().product()],
+                false => numbers(shape.iter().product(), seed),
+            };
+            let mut x = operand(image, 1, Computes::Image);
+            let mut y = operand(map, 2, Computes::Map);
+            let mut k = operand(kernel, 3, Computes::Kernel);
+            let (lhs, rhs, out) = match it.computes {
+                Computes::Map => ((x.clone(), image), (k.clone(), kernel), map),
+                Computes::Image => ((y.clone(), map), (k.clone(), kernel), image),
+                Computes::Kernel => ((x.clone(), image), (y.clone(), map), kernel),
+            };
+            let text = program(Convolution::TARGET, &lhs.1, &rhs.1, &out, &it.encode(), "f32");
+            let got = run(&client, &text, (&lhs.0, &lhs.1), (&rhs.0, &rhs.1));
+            related(&it, &mut x, &mut y, &mut k);
+            let wanted = match it.computes {
+                Computes::Map => y,
+                Computes::Image => x,
+                Computes::Kernel => k,
+            };
+            assert!(got == wanted, "{it:?}");
+            let tasks = it.tasks(threads as usize);
+            parts += usize::from(tasks.len() > 1);
+            sums += usize::from(tasks.iter().any(|task| it.is_part_of_sum(task)));
+        }
+        assert!(threads == 1 || (parts > 8 && sums > 0), "{parts} in parts, {sums} of them sums");
+    }
+}
+
+#[test]
+fn what_is_no_convolution_is_an_error() {
+    let client = client_with_products(1);
+    let it = &convolutions()[1];
+    let [image, map, kernel] = shapes(it);
+    let mut far = it.clone();
+    far.axes[0].low = i64::MAX;
+    let mut larger = it.clone();
+    larger.axes[1].map += 1;
+    let right = it.encode();
+    for numbers in [far.encode(), larger.encode(), right[..right.len() - 1].to_vec(), vec![7], vec![1; 11]] {
+        let executable = compile(&client, &program(Convolution::TARGET, &image, &kernel, &map, &numbers, "f32"));
+        let device = first_device(&client);
+        let zeros = |shape: [usize; 3]| {
+            let signed = shape.map(|d| d as i64);
+            upload(&device, &vec![0.0f32; shape.iter().product()], &signed)
+        };
+        let run = executable.execute(&[zeros(image), zeros(kernel)], &ExecuteOptions::default());
+        let error = run.and_then(|run| run.outputs[0].to_host()).expect_err("it is wrong");
+        assert!(error.to_string().contains("the call is none that torchtpu wrote"), "{error}");
+    }
 }
 
 #[test]
 fn what_is_no_product_is_an_error() {
     let client = client_with_products(1);
     let good = [2, 4, 3, 3, 1, 4, 1];
-    let wrong: [(&[usize], &[usize], &str); 5] = [
+    let wrong: [(&[i64], &[usize], &str); 5] = [
         (&[2, 4, 3, 4, 1, 4, 1], &[2, 4], "f32"), // reads beyond the first operand
         (&[2, 4, 3, 3, 1, 5, 1], &[2, 4], "f32"), // and beyond the second
         (&good, &[2, 5], "f32"),                  // a larger result
@@ -117,7 +253,7 @@ fn what_is_no_product_is_an_error() {
         (&good, &[2, 4], "bf16"),
     ];
     for (numbers, out, dtype) in wrong {
-        let executable = compile(&client, &program(&[2, 3], &[3, 4], out, numbers, dtype));
+        let executable = compile(&client, &program(Product::TARGET, &[2, 3], &[3, 4], out, numbers, dtype));
         let (device, signature) = (first_device(&client), executable.signature().clone());
         let zeros = |i: usize| {
             let ty = signature.inputs[i].clone();
@@ -126,18 +262,53 @@ fn what_is_no_product_is_an_error() {
         };
         let run = executable.execute(&[zeros(0), zeros(1)], &ExecuteOptions::default());
         let error = run.and_then(|run| run.outputs[0].to_host()).expect_err("it is wrong");
-        assert!(error.to_string().contains("the call is no product that torchtpu wrote"), "{error}");
+        assert!(error.to_string().contains("the call is none that torchtpu wrote"), "{error}");
     }
+}
+
+/// A program that doubles what it takes, and asks for it between.
+fn barrier(aliases: &str) -> String {
+    format!(
+        "func.func @main(%a: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {{
+           %0 = stablehlo.add %a, %a : tensor<2x3xf32>
+           %1 = stablehlo.custom_call @torchtpu.barrier(%0) {{api_version = 4 : i32{aliases}}}
+             : (tensor<2x3xf32>) -> tensor<2x3xf32>
+           %2 = stablehlo.add %1, %a : tensor<2x3xf32>
+           return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
+         }}"
+    )
+}
+
+#[test]
+fn a_barrier_gives_back_the_memory_it_was_given() {
+    let client = client_with_products(1);
+    let run = |aliases: &str| {
+        let executable = compile(&client, &barrier(aliases));
+        let x = upload(&first_device(&client), &numbers(6, 1), &[2, 3]);
+        let run = executable.execute(&[x], &ExecuteOptions::default())?;
+        run.outputs.iter().map(|out| out.to_host().map(|bytes| floats(&bytes))).collect::<Result<Vec<_>, _>>()
+    };
+    let whole = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, \
+                 operand_tuple_indices = []>]";
+    let doubled: Vec<f32> = numbers(6, 1).iter().map(|x| 2.0 * x).collect();
+    let tripled: Vec<f32> = numbers(6, 1).iter().map(|x| 3.0 * x).collect();
+    assert_eq!(run(&format!(", {whole}")).expect("it is a barrier"), [doubled, tripled]);
+    let error = run("").expect_err("the result lies elsewhere").to_string();
+    assert!(error.contains("the call is none that torchtpu wrote"), "{error}");
 }
 
 #[test]
 fn only_a_library_that_multiplies_is_taken() {
-    let offer = |path: &Path| plugin().offer_products(path).expect("no error");
-    assert!(!offer(Path::new("/no/such/library.so")));
-    assert!(!offer(&plugin_path()), "it has no BLAS");
-    let (_dir, wrong) = blas(1);
-    assert!(!offer(&wrong), "it errs");
-    let (_dir, right) = blas(0);
-    assert!(offer(&right));
-    assert!(offer(&right), "and again");
+    let (_one, wrong) = blas(1);
+    let (_other, right) = blas(0);
+    for (path, reason) in [
+        (Path::new("/no/such/library.so"), "No such file"),
+        (&*plugin_path(), "it is no MKL, which has a function sgemm_"),
+        (&*wrong, "its product of two small matrices is wrong"),
+    ] {
+        let error = plugin().offer_products(path).expect_err(reason).to_string();
+        assert!(error.contains(&path.display().to_string()) && error.contains(reason), "{error}");
+    }
+    plugin().offer_products(&right).expect("it multiplies");
+    plugin().offer_products(&right).expect("and again");
 }

@@ -20,7 +20,7 @@ use super::rebuild::{Range, Rebuild};
 use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::{Convolution, SignedDims};
-use ir::{Binary, DType, Dims, Op, Result, Shape, ValueId};
+use ir::{Binary, DType, Dims, Graph, Node, Op, Result, Shape, ValueId};
 
 /// Taps of the largest kernel that is spelled out: the program grows with them.
 const MOST_TAPS: usize = 128;
@@ -33,6 +33,13 @@ pub(super) const RULE: Rule = Rule {
     rewrite: Rewrite::Convolution(rewrite),
 };
 
+/// Whether `node` of `graph` is a convolution of as many groups as input features.
+pub(super) fn is_depthwise(node: &Node, graph: &Graph) -> bool {
+    let (Op::Convolution(c), Some(&input)) = (&node.op, node.operands.first()) else { return false };
+    c.feature_group_count > 1
+        && graph.tensor_type(input).is_some_and(|t| t.shape[c.input_feature] == c.feature_group_count)
+}
+
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;
     let (input, kernel) = (to.ty(site.input)?.clone(), to.ty(site.kernel)?.clone());
@@ -40,7 +47,7 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let taps: usize = c.kernel_spatial.iter().map(|&d| kernel.shape[d]).product();
     let depthwise = c.feature_group_count > 1 && c.feature_group_count == features;
     let empty = input.shape.contains(&0) || kernel.shape.contains(&0);
-    if !depthwise || empty || taps > MOST_TAPS || input.dtype == DType::Bool {
+    if !depthwise || c.reversed || empty || taps > MOST_TAPS || input.dtype == DType::Bool {
         return Ok(None);
     }
     let Some(depthwise) = Depthwise::new(to, site)? else { return Ok(None) };

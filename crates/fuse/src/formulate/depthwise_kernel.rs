@@ -39,7 +39,7 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let groups = c.batch_group_count;
     let one_each = input.shape[c.input_batch] == groups && kernel.shape[c.kernel_output_feature] == groups;
     let empty = input.numel() == 0 || kernel.numel() == 0;
-    if groups == 1 || !one_each || empty || input.dtype == DType::Bool {
+    if groups == 1 || !one_each || c.reversed || empty || input.dtype == DType::Bool {
         return Ok(None);
     }
     let seen = to.convert(site.input, c.out.accumulator())?;

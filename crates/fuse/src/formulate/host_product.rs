@@ -2,9 +2,10 @@
 //!
 //! XLA's CPU multiplies with Eigen, which packs some operands badly ([`super::product_order`]) and takes twice MKL's time where
 //! there are few rows. PyTorch's library has MKL in it. A transpose before a product costs a copy, so operands are taken as they
-//! lie wherever BLAS can read them so.
+//! lie wherever BLAS can read them so, and put in order where it cannot.
 
 use super::rebuild::Rebuild;
+use super::side::Side;
 use super::{Product, Rewrite, Rule};
 use crate::Class;
 use ir::op::DotGeneral;
@@ -23,18 +24,9 @@ const LEAST: usize = 1 << 13;
 /// The same of each product of a batch: BLAS is called for each.
 const LEAST_EACH: usize = 1 << 9;
 
-/// One side of a product.
-#[derive(Clone)]
-pub(super) struct Side {
-    pub(super) value: ValueId,
-    pub(super) batch: Dims,
-    pub(super) contract: Dims,
-}
-
 fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let d = site.attributes;
-    let lhs = Side { value: site.lhs, batch: d.lhs_batch.clone(), contract: d.lhs_contract.clone() };
-    let rhs = Side { value: site.rhs, batch: d.rhs_batch.clone(), contract: d.rhs_contract.clone() };
+    let (lhs, rhs) = site.sides();
     product(to, &lhs, &rhs, d.precision, d.out)
 }
 
@@ -46,33 +38,37 @@ pub(super) fn product(
     precision: Precision,
     out: DType,
 ) -> Result<Option<ValueId>> {
-    let (l, r) = (as_it_lies(to, lhs), as_it_lies(to, rhs));
-    for (l, r) in [(&l, &r), (&l, rhs), (lhs, &r), (lhs, rhs)] {
-        let dims = DotGeneral {
-            lhs_batch: l.batch.clone(),
-            lhs_contract: l.contract.clone(),
-            rhs_batch: r.batch.clone(),
-            rhs_contract: r.contract.clone(),
-            precision,
-            out,
-            host: true,
-        };
-        let Some(product) = dims.strided(to.ty(l.value)?, to.ty(r.value)?) else { continue };
+    let numbers = |l: &Side, r: &Side| DotGeneral {
+        lhs_batch: l.batch.clone(),
+        lhs_contract: l.contract.clone(),
+        rhs_batch: r.batch.clone(),
+        rhs_contract: r.contract.clone(),
+        precision,
+        out,
+        host: true,
+    };
+    let (l, r) = (lhs.as_it_lies(to), rhs.as_it_lies(to));
+    let as_they_lie = [(&l, &r), (&l, rhs), (lhs, &r), (lhs, rhs)].map(|(l, r)| (l.clone(), r.clone()));
+    // Else one is put in order first, which XLA would do too, or both: what is contracted as it is in the other operand.
+    let (like_lhs, like_rhs) = (order(&l.contract), order(&r.contract));
+    let (own, other) = (l.in_order(to, &like_rhs)?, r.in_order(to, &like_lhs)?);
+    let both = (own.clone(), r.in_order(to, &like_rhs)?);
+    for (l, r) in as_they_lie.into_iter().chain([(own, r), (l, other), both]) {
+        let dims = numbers(&l, &r);
+        let Some(product) = dims.strided(&l.ty(to)?, &r.ty(to)?) else { continue };
         let each = product.m.saturating_mul(product.n).saturating_mul(product.k);
-        let worth_it = each >= LEAST_EACH && each.saturating_mul(product.count()) >= LEAST;
-        return if worth_it { to.push(Op::DotGeneral(dims), &[l.value, r.value]).map(Some) } else { Ok(None) };
+        if each < LEAST_EACH || each.saturating_mul(product.count()) < LEAST {
+            return Ok(None);
+        }
+        let operands = [l.made(to)?, r.made(to)?];
+        return to.push(Op::DotGeneral(dims), &operands).map(Some);
     }
     Ok(None)
 }
 
-/// `side` without the transpose before it, if that does not order its free dimensions.
-fn as_it_lies(to: &Rebuild, side: &Side) -> Side {
-    let Some((value, permutation)) = to.as_transpose(side.value) else { return side.clone() };
-    let gone = |i: &usize| side.batch.contains(i) || side.contract.contains(i);
-    let free = (0..permutation.len()).filter(|i| !gone(i)).map(|i| permutation[i]);
-    let through = |dims: &Dims| dims.iter().map(|&i| permutation[i]).collect();
-    match free.is_sorted() {
-        true => Side { value, batch: through(&side.batch), contract: through(&side.contract) },
-        false => side.clone(),
-    }
+/// The places of `dims` as they rise.
+fn order(dims: &Dims) -> Dims {
+    let mut order: Dims = (0..dims.len()).collect();
+    order.sort_by_key(|&i| dims[i]);
+    order
 }

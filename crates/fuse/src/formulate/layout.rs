@@ -59,6 +59,9 @@ pub(super) fn layout(graph: &Graph, changes: &mut Changes, within: Option<LocId>
 /// gradient of a kernel runs over the batch as over features, and stays.
 fn asks(node: &Node) -> Option<&Convolution> {
     let Op::Convolution(c) = &node.op else { return None };
+    if c.host {
+        return None;
+    }
     let last = |batch: usize, feature: usize| batch == 0 && feature == c.input_spatial.len() + 1;
     let done = last(c.input_batch, c.input_feature) && last(c.output_batch, c.output_feature);
     (c.input_batch == 0 && c.output_batch == 0 && !done && !c.input_spatial.is_empty()).then_some(c)

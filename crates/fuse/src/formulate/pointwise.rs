@@ -2,8 +2,9 @@
 //!
 //! With features last, such a convolution multiplies its input, a row a place, by its kernel.
 
-use super::host_product::{self, Side};
+use super::host_product;
 use super::rebuild::{Range, Rebuild};
+use super::side::Side;
 use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::{Convolution, SignedDims};
@@ -29,8 +30,8 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
         return Ok(None);
     }
     let input = if steps { stepped(to, site)? } else { site.input };
-    let lhs = Side { value: input, batch: Dims::new(), contract: [c.input_feature].into_iter().collect() };
-    let rhs = Side { value: site.kernel, batch: Dims::new(), contract: [c.kernel_input_feature].into_iter().collect() };
+    let lhs = Side::new(input, &Dims::new(), &[c.input_feature].into_iter().collect());
+    let rhs = Side::new(site.kernel, &Dims::new(), &[c.kernel_input_feature].into_iter().collect());
     let Some(product) = host_product::product(to, &lhs, &rhs, c.precision, c.out)? else { return Ok(None) };
     // The kernel's extents of one go.
     let mut shape: Shape = to.shape(input)?;

@@ -32,6 +32,7 @@
 //! The former with a bias and a `tanh` after each. XLA turns the product back unless something stands before the transpose.
 
 use super::rebuild::Rebuild;
+use super::side::Side;
 use super::{Product, Rewrite, Rule};
 use crate::Class;
 use ir::op::DotGeneral;
@@ -50,17 +51,22 @@ const TRANSPOSED: usize = 3;
 
 fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let d = site.attributes;
-    if d.host {
+    if !d.lhs_batch.is_empty() {
         return Ok(None);
     }
     // XLA takes a matrix as it lies, whatever transposes stand before it.
-    let (left, lhs_contract) = as_it_lies(to, site.lhs, &d.lhs_contract);
-    let (right, rhs_contract) = as_it_lies(to, site.rhs, &d.rhs_contract);
-    let d = DotGeneral { lhs_contract, rhs_contract, ..d.clone() };
+    let as_it_lies = |side: Side| match to.ty(side.value).is_ok_and(|t| t.rank() == 2) {
+        true => side.as_it_lies(to),
+        false => side,
+    };
+    let (lhs, rhs) = site.sides();
+    let (lhs, rhs) = (as_it_lies(lhs), as_it_lies(rhs));
+    let d = DotGeneral { lhs_contract: lhs.contract, rhs_contract: rhs.contract, ..d.clone() };
+    let (left, right) = (lhs.value, rhs.value);
     let (lhs, rhs) = (to.ty(left)?.clone(), to.ty(right)?.clone());
     let packed = matches!(lhs.dtype, DType::F32 | DType::F64) && d.out == lhs.dtype;
     let contracted = d.lhs_contract.iter().map(|&i| lhs.shape[i]).product::<usize>();
-    if !packed || !d.lhs_batch.is_empty() || contracted == 0 || lhs.numel() == 0 || rhs.numel() == 0 {
+    if !packed || contracted == 0 || lhs.numel() == 0 || rhs.numel() == 0 {
         return Ok(None);
     }
     let (rows, columns) = (lhs.numel() / contracted, rhs.numel() / contracted);
@@ -76,14 +82,6 @@ fn rewrite(to: &mut Rebuild, site: &Product<'_>) -> Result<Option<ValueId>> {
     let product = to.push(Op::OptimizationBarrier, &[product])?;
     let (left, right) = (lhs.rank() - d.lhs_contract.len(), rhs.rank() - d.rhs_contract.len());
     to.transpose(product, (right..right + left).chain(0..right).collect()).map(Some)
-}
-
-/// What the matrix `v` is a transpose of, and the dimensions `contract` of it there; `v` itself if it is none.
-fn as_it_lies(to: &Rebuild, v: ValueId, contract: &Dims) -> (ValueId, Dims) {
-    match to.as_transpose(v) {
-        Some((of, permutation)) if permutation.len() == 2 => (of, contract.iter().map(|&i| permutation[i]).collect()),
-        _ => (v, contract.clone()),
-    }
 }
 
 fn swapped(d: &DotGeneral) -> DotGeneral {

@@ -42,9 +42,13 @@ impl Rebuild {
     }
     /// The next node of the old graph stands as it is.
     pub(super) fn keep(&mut self, node: &Node) {
-        let operands = node.operands.iter().map(|&v| self.place(v)).collect();
-        let kept = self.to.push(Node { operands, ..node.clone() });
+        let kept = self.keep_apart(node);
         self.places.push(kept);
+    }
+    /// The next node of the old graph is appended as it is, and may be stood for by what is made of it.
+    pub(super) fn keep_apart(&mut self, node: &Node) -> ValueId {
+        let operands = node.operands.iter().map(|&v| self.place(v)).collect();
+        self.to.push(Node { operands, ..node.clone() })
     }
     /// The next node of the old graph is `value`.
     pub(super) fn stand_for(&mut self, value: ValueId) {
@@ -75,6 +79,14 @@ impl Rebuild {
         let node = self.to.node(v);
         match &node.op {
             Op::Transpose { permutation } => node.operands.first().map(|&of| (of, permutation)),
+            _ => None,
+        }
+    }
+    /// What `v` is the reverse of, and along which dimensions.
+    pub(super) fn as_reverse(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
+        let node = self.to.node(v);
+        match &node.op {
+            Op::Reverse { dims } => node.operands.first().map(|&of| (of, dims)),
             _ => None,
         }
     }

@@ -25,7 +25,12 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let extents: Dims = c.input_spatial.iter().map(|&d| input[d]).collect();
     // A window of one element is that of a 1x1 convolution over no space: nothing is gained.
     let several = window.iter().product::<usize>() > 1;
-    if !several || c.feature_group_count != 1 || c.batch_group_count != 1 || !one_window(c, &extents, &window) {
+    if !several
+        || c.reversed
+        || c.feature_group_count != 1
+        || c.batch_group_count != 1
+        || !one_window(c, &extents, &window)
+    {
         return Ok(None);
     }
     let space = c.input_spatial.iter().enumerate();

@@ -185,8 +185,10 @@ fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
         output_spatial: output[2..].into(),
         feature_group_count: feature_groups,
         batch_group_count: batch_groups,
+        reversed: r.below(4) == 0,
         precision: Precision::Default,
         out: DType::F32,
+        host: false,
     };
     let dtype = r.one_of(&[DType::F32, DType::F64, DType::BF16, DType::F16]);
     let (c, window) = match groups {
@@ -194,12 +196,6 @@ fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
         _ => (c, window),
     };
     let c = Convolution { out: r.one_of(&[dtype.accumulator(), dtype]), ..c };
-    let place = |numbers: &Dims, first: usize, second: usize, space: &Dims| -> Shape {
-        let mut shape: Shape = numbers.iter().map(|_| 0).collect();
-        (shape[numbers[0]], shape[numbers[1]]) = (first, second);
-        numbers[2..].iter().zip(space).for_each(|(&d, &e)| shape[d] = e);
-        shape
-    };
     let b = Builder::new("convolution");
     at(&b, 7);
     let input = TensorType { dtype, shape: place(&numbers, batch, features, &extents) };
@@ -209,6 +205,14 @@ fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
     let y = b.convolution(x, k, c).ok()?;
     b.output("y", OutputKind::User, y);
     Some(b.finish())
+}
+
+/// Extents by role, the two that are not in space first, where `numbers` says.
+fn place(numbers: &Dims, first: usize, second: usize, space: &[usize]) -> Shape {
+    let mut shape: Shape = numbers.iter().map(|_| 0).collect();
+    (shape[numbers[0]], shape[numbers[1]]) = (first, second);
+    numbers[2..].iter().zip(space).for_each(|(&d, &e)| shape[d] = e);
+    shape
 }
 
 /// `c` with one window over all of `extents`, and the window's extents.
@@ -283,14 +287,9 @@ pub(super) fn pointwise(r: &mut Random) -> Graph {
     let (features, outs, kernel_numbers) = (r.within(8, 24), r.within(8, 24), r.permutation(n + 2));
     let numbers: Dims =
         if r.below(4) == 0 { r.permutation(n + 2) } else { [0, n + 1].into_iter().chain(1..=n).collect() };
-    let place = |numbers: &Dims, first: usize, second: usize, space: &mut dyn FnMut() -> usize| -> Shape {
-        let mut shape: Shape = numbers.iter().map(|_| 0).collect();
-        (shape[numbers[0]], shape[numbers[1]]) = (first, second);
-        numbers[2..].iter().for_each(|&d| shape[d] = space());
-        shape
-    };
-    let kernel = TensorType { dtype, shape: place(&kernel_numbers, features, outs, &mut || 1) };
-    let input = TensorType { dtype, shape: place(&numbers, r.within(1, 3), features, &mut || r.within(1, 9)) };
+    let space: Dims = (0..n).map(|_| r.within(1, 9)).collect();
+    let kernel = TensorType { dtype, shape: place(&kernel_numbers, features, outs, &[1, 1, 1][..n]) };
+    let input = TensorType { dtype, shape: place(&numbers, r.within(1, 3), features, &space) };
     let gaps = r.below(2) == 0;
     let c = Convolution {
         strides: (0..n).map(|_| if gaps { 1 } else { r.within(1, 2) }).collect(),
@@ -308,12 +307,77 @@ pub(super) fn pointwise(r: &mut Random) -> Graph {
         output_spatial: numbers[2..].into(),
         feature_group_count: 1,
         batch_group_count: 1,
+        reversed: r.below(4) == 0,
         precision: Precision::Default,
         out: dtype,
+        host: false,
     };
     let (x, k) = (b.input("x", InputKind::User, input), b.input("k", InputKind::Parameter, kernel));
     b.output("y", OutputKind::User, b.convolution(x, k, c).unwrap());
     b.finish()
+}
+
+/// A graph of one convolution of images with features before space, or of one of its gradients.
+pub(super) fn of_images(r: &mut Random) -> Graph {
+    loop {
+        let (form, n, groups) = (r.below(3), r.within(1, 3), r.one_of(&[1, 1, 2]));
+        let (images, channels, features) = (r.within(1, 3), r.within(1, 9), r.within(1, 9));
+        let some = |r: &mut Random, low, high| -> Dims { (0..n).map(|_| r.within(low, high)).collect() };
+        let (image, window) = (some(r, 1, 9), some(r, 1, 4));
+        let c = Convolution {
+            strides: if form == 1 { some(r, 1, 1) } else { some(r, 1, 3) },
+            lhs_dilation: if form == 1 { some(r, 1, 3) } else { some(r, 1, 1) },
+            rhs_dilation: some(r, 1, 2),
+            padding: (0..n).map(|_| (r.below(6) as i64 - 1, r.below(6) as i64 - 1)).collect(),
+            feature_group_count: if form == 2 { 1 } else { groups },
+            batch_group_count: if form == 2 { groups } else { 1 },
+            ..of_form(form, n, r.one_of(&[DType::F32, DType::F64]))
+        };
+        let first = |dims: [usize; 2], space: &Dims| dims.into_iter().chain(space.iter().copied()).collect::<Shape>();
+        let (x, kernel) = match form {
+            0 => (first([images, groups * channels], &image), first([groups * features, channels], &window)),
+            1 => (first([images, groups * features], &image), first([features, groups * channels], &window)),
+            _ => (first([images, groups * channels], &image), first([images, groups * features], &window)),
+        };
+        let b = Builder::new("of_images");
+        at(&b, 7);
+        let x = b.input("x", InputKind::User, TensorType { dtype: c.out, shape: x });
+        let k = b.input("k", InputKind::Parameter, TensorType { dtype: c.out, shape: kernel });
+        let space: Dims = (2..n + 2).collect();
+        let k = if form == 1 && r.below(3) > 0 { b.reverse(k, &space).unwrap() } else { k };
+        if let Ok(y) = b.convolution(x, k, c) {
+            b.output("y", OutputKind::User, y);
+            return b.finish();
+        }
+    }
+}
+
+/// A convolution, the gradient of its input, or of its kernel, over `n` dimensions.
+fn of_form(form: usize, n: usize, dtype: DType) -> Convolution {
+    let (ones, space): (Dims, Dims) = ((0..n).map(|_| 1).collect(), (2..n + 2).collect());
+    let numbers = [[[0, 1], [1, 0], [0, 1]], [[0, 1], [0, 1], [0, 1]], [[1, 0], [0, 1], [1, 0]]];
+    let [input, kernel, output] = numbers[form];
+    Convolution {
+        strides: ones.clone(),
+        padding: (0..n).map(|_| (0, 0)).collect(),
+        lhs_dilation: ones.clone(),
+        rhs_dilation: ones,
+        input_batch: input[0],
+        input_feature: input[1],
+        input_spatial: space.clone(),
+        kernel_input_feature: kernel[0],
+        kernel_output_feature: kernel[1],
+        kernel_spatial: space.clone(),
+        output_batch: output[0],
+        output_feature: output[1],
+        output_spatial: space,
+        feature_group_count: 1,
+        batch_group_count: 1,
+        reversed: false,
+        precision: Precision::Default,
+        out: dtype,
+        host: false,
+    }
 }
 
 /// A graph of one maximum or minimum over dimensions anywhere.
@@ -411,25 +475,12 @@ pub(super) fn plain(b: &Builder, x: ValueId, outs: usize, window: usize, stride:
 
 pub(super) fn numbers(window: usize, stride: usize, groups: usize, dtype: DType) -> Convolution {
     let two = |n: usize| -> Dims { [n, n].into_iter().collect() };
-    let (side, space): (i64, Dims) = (window as i64 / 2, [2, 3].into_iter().collect());
+    let side = window as i64 / 2;
     Convolution {
         strides: two(stride),
         padding: [(side, side), (side, side)].into_iter().collect(),
-        lhs_dilation: two(1),
-        rhs_dilation: two(1),
-        input_batch: 0,
-        input_feature: 1,
-        input_spatial: space.clone(),
-        kernel_input_feature: 1,
-        kernel_output_feature: 0,
-        kernel_spatial: space.clone(),
-        output_batch: 0,
-        output_feature: 1,
-        output_spatial: space,
         feature_group_count: groups,
-        batch_group_count: 1,
-        precision: Precision::Default,
-        out: dtype,
+        ..of_form(0, 2, dtype)
     }
 }
 

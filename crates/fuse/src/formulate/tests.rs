@@ -48,7 +48,7 @@ fn random_gradients_of_depthwise_kernels_stay_within_rounding() {
         made += usize::from(rules(&changes) == ["depthwise-kernel-by-taps"]);
         assert_close(&graph, &after, &r.inputs(&graph, false));
     }
-    assert!(made > 200, "{made}");
+    assert!(made > 150, "{made}");
 }
 
 #[test]
@@ -152,6 +152,22 @@ fn random_products_of_the_host_keep_their_bits() {
 }
 
 #[test]
+fn an_operand_that_blas_cannot_read_is_put_in_order() {
+    // Heads of attention, joined by the product after it: between them and their elements lie the places.
+    let b = Builder::new("joined_heads");
+    at(&b, 7);
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [2, 3, 5, 8]));
+    let w = b.input("w", InputKind::Parameter, TensorType::new(DType::F32, [40, 3, 8]));
+    b.output("y", OutputKind::User, dot(&b, x, w, &[1, 3], &[1, 2]));
+    b.output("z", OutputKind::User, dot(&b, w, x, &[2, 1], &[3, 1]));
+    let graph = b.finish();
+    let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+    assert_eq!(rules(&changes), ["product-by-the-host"; 2]);
+    assert_eq!(transposes(&after), 2);
+    assert_same_bits(&graph, &after, &Random(1).inputs(&graph, true));
+}
+
+#[test]
 fn random_pointwise_convolutions_stay_within_rounding() {
     let mut made = 0;
     for seed in 0..ROUNDS {
@@ -162,6 +178,64 @@ fn random_pointwise_convolutions_stay_within_rounding() {
         assert_close(&graph, &after, &r.inputs(&graph, false));
     }
     assert!(made > 60, "{made}");
+}
+
+/// What takes `ops` elementwise ops, and is read by so many sums and so many other ops.
+fn read_apart(ops: usize, sums: usize, outputs: usize) -> Graph {
+    let b = Builder::new("apart");
+    at(&b, 3);
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [4, 8]));
+    let deep = (0..ops).try_fold(x, |x, _| b.unary(Unary::Tanh, x)).unwrap();
+    for i in 0..sums {
+        b.output(format!("sum{i}"), OutputKind::User, b.reduce(deep, Reducer::Add, &[i]).unwrap());
+    }
+    for i in 0..outputs {
+        b.output(format!("y{i}"), OutputKind::User, b.unary([Unary::Abs, Unary::Negate][i], deep).unwrap());
+    }
+    b.finish()
+}
+
+#[test]
+fn what_several_loops_read_is_computed_once() {
+    let barriers = |platform, graph: &Graph| {
+        let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
+        assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
+        let made = after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count();
+        assert_eq!(made, rules(&changes).iter().filter(|&&r| r == "computed-once").count());
+        made
+    };
+    let with_blas = |graph: &Graph| barriers(Platform::CpuWithBlas, graph);
+    assert_eq!(with_blas(&read_apart(16, 1, 1)), 1);
+    assert_eq!(with_blas(&read_apart(16, 2, 0)), 1);
+    assert_eq!(with_blas(&read_apart(15, 1, 1)), 0, "few ops");
+    assert_eq!(with_blas(&read_apart(16, 1, 0)), 0, "one reader");
+    assert_eq!(with_blas(&read_apart(16, 0, 2)), 0, "both may be one loop");
+    assert_eq!(barriers(Platform::Cpu, &read_apart(16, 1, 1)), 0, "there is nobody to ask");
+}
+
+#[test]
+fn random_convolutions_of_the_host_stay_within_rounding() {
+    let mut made = [0; 3];
+    for seed in 0..2 * ROUNDS {
+        let mut r = Random(seed);
+        let graph = of_images(&mut r);
+        let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Reassociating, None);
+        for node in after.nodes() {
+            let Op::Convolution(c) = &node.op else { continue };
+            let [x, k] = node.operands[..] else { unreachable!() };
+            let Some(windows) = c.windows(after.tensor_type(x).unwrap(), after.tensor_type(k).unwrap()) else {
+                continue;
+            };
+            made[windows.computes as usize] += usize::from(c.host);
+        }
+        let reverses = |g: &Graph| g.nodes().iter().any(|n| matches!(n.op, Op::Reverse { .. }));
+        let by_host = rules(&changes).contains(&"convolution-by-the-host");
+        assert!(!(by_host && reverses(&graph) && reverses(&after)), "kernels are taken as they lie");
+        assert_close(&graph, &after, &r.inputs(&graph, false));
+        let (elsewhere, _) = formulated(&graph, Class::Reassociating, None);
+        assert!(elsewhere.nodes().iter().all(|n| !matches!(&n.op, Op::Convolution(c) if c.host)));
+    }
+    assert!(made.iter().all(|&made| made > 20), "{made:?}");
 }
 
 #[test]

@@ -250,7 +250,7 @@ impl Named<'_> {
             Op::Scatter(_) => "scatter",
             Op::DynamicUpdateSlice => "update_slice",
             Op::Sort { .. } => "sort",
-            Op::OptimizationBarrier => "barrier",
+            Op::OptimizationBarrier | Op::HostBarrier => "barrier",
             Op::RngBitGenerator { .. } => "random_bits",
             Op::While => "while",
             Op::If => "if",

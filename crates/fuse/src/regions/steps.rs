@@ -308,7 +308,7 @@ fn kind(op: &Op) -> Kind {
     match op {
         Op::Reduce { .. } => Kind::Reduce,
         Op::DotGeneral(_) | Op::Convolution(_) => Kind::Product,
-        Op::OptimizationBarrier => Kind::Barrier,
+        Op::OptimizationBarrier | Op::HostBarrier => Kind::Barrier,
         Op::DynamicUpdateSlice
         | Op::Gather(_)
         | Op::Scatter(_)

@@ -61,7 +61,12 @@ pub(super) fn convolution(c: &Convolution, input: &Literal, kernel: &Literal, sh
     let dims: Vec<WindowDim> = (0..c.strides.len()).map(dim).collect();
     let extents: Vec<usize> = c.input_spatial.iter().map(|&d| input.ty.shape[d]).collect();
     let results: Vec<usize> = c.output_spatial.iter().map(|&d| shape[d]).collect();
-    let taps = all_taps(&dims, &extents, &results);
+    let mut taps = all_taps(&dims, &extents, &results);
+    if c.reversed {
+        for (dim, taps) in dims.iter().zip(&mut taps) {
+            taps.iter_mut().flatten().for_each(|(place, _)| *place = dim.size - 1 - *place);
+        }
+    }
     in_domain!(input.ty.dtype, T => {
         let (x, k) = (numbers::<T>(input)?, numbers::<T>(kernel)?);
         let sums = ArrayD::from_shape_fn(IxDyn(shape), |position| {

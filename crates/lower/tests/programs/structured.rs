@@ -122,8 +122,10 @@ pub fn asymmetric_convolution(out: DType) -> Convolution {
         output_spatial: smallvec![2, 3],
         feature_group_count: 1,
         batch_group_count: 1,
+        reversed: false,
         precision: Precision::High,
         out,
+        host: false,
     }
 }
 
@@ -170,10 +172,12 @@ pub fn grouped_convolutions() -> [(Convolution, [Extents; 2]); 2] {
         output_spatial: smallvec![2],
         feature_group_count: 2,
         batch_group_count: 1,
+        reversed: true,
         precision: Precision::Highest,
         out: DType::F32,
+        host: false,
     };
-    let batches = Convolution { feature_group_count: 1, batch_group_count: 2, ..line.clone() };
+    let batches = Convolution { feature_group_count: 1, batch_group_count: 2, reversed: false, ..line.clone() };
     [(line, [&[2, 4, 6], &[6, 2, 3]]), (batches, [&[4, 3, 6], &[6, 3, 3]])]
 }
 

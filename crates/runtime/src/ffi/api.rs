@@ -212,7 +212,7 @@ unsafe fn read_table(foreign: *const PJRT_Api) -> Option<(PJRT_Api, ApiVersion)>
 }
 
 /// The loader's own words, without the wrapper's.
-fn loader_message(error: &libloading::Error) -> String {
+pub(super) fn loader_message(error: &libloading::Error) -> String {
     let source = std::error::Error::source(error);
     source.map_or_else(|| error.to_string(), ToString::to_string)
 }

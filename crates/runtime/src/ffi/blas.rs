@@ -1,11 +1,14 @@
 //! The matrix products of a BLAS that is in the process, such as the one in PyTorch's library.
 
 use std::ffi::{c_char, c_int};
+use std::ops::AddAssign;
 use std::path::Path;
 
 use libloading::os::unix::Library;
 
-use product::{Product, Tile};
+use super::api::loader_message;
+use crate::error::{Error, Result};
+use hostcall::{Product, Strides, Tile};
 
 /// BLAS's `?gemm`: everything by address, matrices in columns.
 type Gemm<T> = unsafe extern "C" fn(
@@ -36,7 +39,7 @@ pub(crate) struct Blas {
 }
 
 /// A type that BLAS multiplies.
-pub(super) trait Element: Copy {
+pub(super) trait Element: Copy + AddAssign + Send + Sync {
     const ZERO: Self;
     const ONE: Self;
     fn gemm(blas: &Blas) -> Gemm<Self>;
@@ -58,6 +61,21 @@ impl Element for f64 {
     }
 }
 
+/// An operand in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<T> {
+    pub(super) at: *const T,
+    pub(super) strides: Strides,
+}
+
+/// A result in memory, in rows that are so many elements apart, which is added to or written.
+#[derive(Clone, Copy)]
+pub(super) struct Out<T> {
+    pub(super) at: *mut T,
+    pub(super) row: usize,
+    pub(super) add: bool,
+}
+
 /// Where a product's operands and its result are.
 pub(super) struct Operands<T> {
     pub(super) lhs: *const T,
@@ -68,22 +86,39 @@ pub(super) struct Operands<T> {
 // SAFETY: whoever makes one vouches that the operands are only read and tiles of the result are written by one thread each.
 unsafe impl<T> Sync for Operands<T> {}
 
+impl<T> Operands<T> {
+    /// The same whose result begins so many elements later.
+    ///
+    /// # Safety
+    /// There are so many.
+    pub(super) unsafe fn later(&self, elements: usize) -> Operands<T> {
+        // SAFETY: forwarded to the caller.
+        Operands { lhs: self.lhs, rhs: self.rhs, out: unsafe { self.out.add(elements) } }
+    }
+}
+
 impl Blas {
-    /// The one in the library at `path`, which the process has loaded. Only MKL's, whose threads can be told apart from the
-    /// caller's; `None` also if it does not multiply.
-    pub(crate) fn find(path: &Path) -> Option<Blas> {
+    /// The one in the library at `path`. Only MKL's, whose threads can be told apart from the caller's.
+    ///
+    /// # Errors
+    /// `NotABlas` if the library cannot be loaded, has no such functions, or errs.
+    pub(crate) fn find(path: &Path) -> Result<Blas> {
+        let not_a_blas = |reason: String| Error::NotABlas { path: path.to_owned(), reason };
         // SAFETY: running a library's initialisers is what loading one means; the caller chose the file.
-        let library = unsafe { Library::new(path) }.ok()?;
+        let library = unsafe { Library::new(path) }.map_err(|error| not_a_blas(loader_message(&error)))?;
+        let lacks = |name: &str| not_a_blas(format!("it is no MKL, which has a function {name}"));
         // SAFETY: these names have these signatures in every MKL.
         let blas = unsafe {
             Blas {
-                f32: *library.get(b"sgemm_\0").ok()?,
-                f64: *library.get(b"dgemm_\0").ok()?,
-                threads: *library.get(b"MKL_Set_Num_Threads_Local\0").ok()?,
+                f32: *library.get(b"sgemm_\0").map_err(|_| lacks("sgemm_"))?,
+                f64: *library.get(b"dgemm_\0").map_err(|_| lacks("dgemm_"))?,
+                threads: *library
+                    .get(b"MKL_Set_Num_Threads_Local\0")
+                    .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
             }
         };
         std::mem::forget(library); // its functions are kept
-        blas.multiplies().then_some(blas)
+        if blas.multiplies() { Ok(blas) } else { Err(not_a_blas("its product of two small matrices is wrong".into())) }
     }
 
     /// Whether a small product is right: a BLAS with other integers would not read these.
@@ -112,31 +147,56 @@ impl Blas {
     /// `product` fits the memory that `operands` points to, and nobody else touches the tile meanwhile.
     pub(super) unsafe fn tile<T: Element>(&self, product: &Product, operands: &Operands<T>, tile: &Tile) {
         let Product { n, k, lhs, rhs, .. } = *product;
-        let int = |x: usize| x as c_int; // `Product::fits` saw that they do
-        // In columns, the transposed result is the product of the transposed operands in the other order.
-        let (second, second_stride) = if rhs.column == 1 { (b'N', rhs.row) } else { (b'T', rhs.column) };
-        let (first, first_stride) = if lhs.column == 1 { (b'N', lhs.row) } else { (b'T', lhs.column) };
-        let (columns, rows) = (int(tile.columns.len()), int(tile.rows.len()));
         for index in tile.products.clone() {
             let (at_lhs, at_rhs) = product.offsets(index);
             // SAFETY: within the operands and the result, as the caller promised.
             unsafe {
-                T::gemm(self)(
-                    &(second as c_char),
-                    &(first as c_char),
-                    &columns,
-                    &rows,
-                    &int(k),
-                    &T::ONE,
-                    operands.rhs.add(at_rhs + tile.columns.start * rhs.column),
-                    &int(second_stride),
-                    operands.lhs.add(at_lhs + tile.rows.start * lhs.row),
-                    &int(first_stride),
-                    &T::ZERO,
-                    operands.out.add((index * product.m + tile.rows.start) * n + tile.columns.start),
-                    &int(n),
-                );
+                let lhs = Matrix { at: operands.lhs.add(at_lhs + tile.rows.start * lhs.row), strides: lhs };
+                let rhs = Matrix { at: operands.rhs.add(at_rhs + tile.columns.start * rhs.column), strides: rhs };
+                let at = operands.out.add((index * product.m + tile.rows.start) * n + tile.columns.start);
+                self.multiply([tile.rows.len(), tile.columns.len(), k], lhs, rhs, Out { at, row: n, add: false });
             }
+        }
+    }
+
+    /// The product of an `m` by `k` and a `k` by `n` matrix.
+    ///
+    /// # Safety
+    /// The matrices have these extents, which fit BLAS's integers, as do their strides, of which one is 1; nobody else touches
+    /// the result meanwhile.
+    pub(super) unsafe fn multiply<T: Element>(
+        &self,
+        [m, n, k]: [usize; 3],
+        lhs: Matrix<T>,
+        rhs: Matrix<T>,
+        out: Out<T>,
+    ) {
+        let int = |x: usize| x as c_int; // the caller saw that they do
+        // BLAS wants a stride as long as a line even where there is one line.
+        let stored = |strides: Strides, rows: usize, columns: usize| match strides.column {
+            1 => (b'N' as c_char, int(strides.row.max(columns))),
+            _ => (b'T' as c_char, int(strides.column.max(rows))),
+        };
+        // In columns, the transposed result is the product of the transposed operands in the other order.
+        let ((second, second_stride), (first, first_stride)) = (stored(rhs.strides, k, n), stored(lhs.strides, m, k));
+        let beta = if out.add { T::ONE } else { T::ZERO };
+        // SAFETY: forwarded to the caller.
+        unsafe {
+            T::gemm(self)(
+                &second,
+                &first,
+                &int(n),
+                &int(m),
+                &int(k),
+                &T::ONE,
+                rhs.at,
+                &second_stride,
+                lhs.at,
+                &first_stride,
+                &beta,
+                out.at,
+                &int(out.row),
+            );
         }
     }
 }

@@ -9,11 +9,12 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::api::Api;
+use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
-use crate::error::Result;
-use product::{ATTRIBUTE, Product, TARGET};
+use crate::error::{Error, Result};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Product};
 
 /// `PJRT_Extension_Type_FFI`.
 const EXTENSION: c_int = 5;
@@ -44,6 +45,8 @@ pub(super) const CONSTANTS: [(&str, c_int); 8] = [
 type ErrorCreate = unsafe extern "C" fn(*mut XLA_FFI_Error_Create_Args) -> *mut c_void;
 type ErrorDestroy = unsafe extern "C" fn(*mut XLA_FFI_Error_Destroy_Args);
 type Schedule = unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut c_void;
+type Register = unsafe extern "C" fn(*mut PJRT_FFI_Register_Handler_Args) -> *mut PJRT_Error;
+type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut c_void;
 type NumThreads = unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut c_void;
 
 structs! {
@@ -137,23 +140,31 @@ struct PJRT_FFI_Extension {
     base: Extension,
     type_register: *mut c_void,
     user_data_add: *mut c_void,
-    register_handler: Option<unsafe extern "C" fn(*mut PJRT_FFI_Register_Handler_Args) -> *mut PJRT_Error>,
+    register_handler: Option<Register>,
 }
 
-/// What products are computed with.
+/// What products and convolutions are computed with.
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 impl Api {
-    /// Lets programs on the CPU call [`TARGET`], which multiplies with `blas`, or with the one offered first. Whether
-    /// the plugin knows such functions.
-    pub(crate) fn offer_products(&self, blas: Blas) -> Result<bool> {
-        let Some(register) = self.registrar() else { return Ok(false) };
+    /// Lets programs on the CPU ask for products and convolutions, by `blas` or by the one offered first.
+    ///
+    /// # Errors
+    /// If the plugin lets programs call nothing, and what it reports.
+    pub(crate) fn offer_products(&self, blas: Blas) -> Result<()> {
+        let register = self.registrar().ok_or(Error::MissingFunction { function: "PJRT_FFI_Register_Handler" })?;
         BLAS.get_or_init(|| blas);
+        self.offer(register, Product::TARGET, handle::<Product>)?;
+        self.offer(register, Convolution::TARGET, handle::<Convolution>)?;
+        self.offer(register, BARRIER, barrier)
+    }
+
+    fn offer(&self, register: Register, target: &str, handler: Handler) -> Result<()> {
         let mut args = PJRT_FFI_Register_Handler_Args {
             struct_size: size_of::<PJRT_FFI_Register_Handler_Args>(),
-            target_name: TARGET.as_ptr().cast(),
-            target_name_size: TARGET.len(),
-            handler: product as *mut c_void,
+            target_name: target.as_ptr().cast(),
+            target_name_size: target.len(),
+            handler: handler as *mut c_void,
             platform_name: PLATFORM.as_ptr().cast(),
             platform_name_size: PLATFORM.len(),
             traits: 0,
@@ -161,11 +172,10 @@ impl Api {
         // SAFETY: the function comes with this extension and reads its arguments, which outlive the call.
         let error = unsafe { register(&mut args) };
         // SAFETY: the result of a PJRT function is null or an error that we now own.
-        unsafe { self.check("PJRT_FFI_Register_Handler", error) }?;
-        Ok(true)
+        unsafe { self.check("PJRT_FFI_Register_Handler", error) }
     }
 
-    fn registrar(&self) -> Option<unsafe extern "C" fn(*mut PJRT_FFI_Register_Handler_Args) -> *mut PJRT_Error> {
+    fn registrar(&self) -> Option<Register> {
         let mut extension = self.extensions().cast::<Extension>();
         while !extension.is_null() {
             // SAFETY: a plugin's list of extensions lives as long as its table, and each opens as this does.
@@ -180,19 +190,49 @@ impl Api {
     }
 }
 
-/// The handler of [`TARGET`].
-unsafe extern "C" fn product(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+/// The handler of calls that ask for an `A`.
+unsafe extern "C" fn handle<A: Asked>(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| compute::<A>(frame)) }
+}
+
+/// The handler of [`BARRIER`].
+unsafe extern "C" fn barrier(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| is_in_place(frame)) }
+}
+
+/// What XLA is told: about us if it asks for that, or that `call` is done, or is none.
+unsafe fn answer(frame: *mut XLA_FFI_CallFrame, call: impl FnOnce(&XLA_FFI_CallFrame) -> Option<()>) -> *mut c_void {
     // SAFETY: XLA calls handlers with a frame that lives as long as the call.
     let frame = unsafe { &*frame };
     // SAFETY: likewise its extensions.
     if unsafe { answered_metadata(frame) } {
         return ptr::null_mut();
     }
-    // SAFETY: likewise its arguments, results and attributes.
-    match unsafe { multiply(frame) } {
+    match call(frame) {
         Some(()) => ptr::null_mut(),
         // SAFETY: likewise its functions.
         None => unsafe { failure(frame) },
+    }
+}
+
+/// `None` if `frame` has not one operand whose memory is the result's.
+unsafe fn is_in_place(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe { operands(frame)? };
+    let (&[from], &[to]) = (&args[..], &rets[..]) else { return None };
+    (from.data == to.data).then_some(())
+}
+
+/// Arguments and results.
+#[allow(clippy::type_complexity)] // a pair of lists
+unsafe fn operands(frame: &XLA_FFI_CallFrame) -> Option<(Vec<&XLA_FFI_Buffer>, Vec<&XLA_FFI_Buffer>)> {
+    // SAFETY: forwarded to the caller.
+    unsafe {
+        let args = buffers(frame.args.size, frame.args.types, frame.args.args, XLA_FFI_ArgType_BUFFER)?;
+        let rets = buffers(frame.rets.size, frame.rets.types, frame.rets.rets, XLA_FFI_RetType_BUFFER)?;
+        Some((args, rets))
     }
 }
 
@@ -212,41 +252,37 @@ unsafe fn answered_metadata(frame: &XLA_FFI_CallFrame) -> bool {
     true
 }
 
-/// Computes what `frame` asks for; `None` if that is no product.
-unsafe fn multiply(frame: &XLA_FFI_CallFrame) -> Option<()> {
+/// Computes what `frame` asks for; `None` if that is no such call.
+unsafe fn compute<A: Asked>(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: forwarded to the caller.
-    let (product, lhs, rhs, out) = unsafe {
-        let args = buffers(frame.args.size, frame.args.types, frame.args.args, XLA_FFI_ArgType_BUFFER)?;
-        let rets = buffers(frame.rets.size, frame.rets.types, frame.rets.rets, XLA_FFI_RetType_BUFFER)?;
+    let (asked, lhs, rhs, out) = unsafe {
+        let (args, rets) = operands(frame)?;
         let (&[lhs, rhs], &[out]) = (&args[..], &rets[..]) else { return None };
-        (Product::decode(numbers(&frame.attrs)?)?, lhs, rhs, out)
+        (A::decode(numbers(&frame.attrs)?)?, lhs, rhs, out)
     };
     // SAFETY: as above.
-    let fits = unsafe { product.fits(len(lhs)?, len(rhs)?, len(out)?) };
+    let fits = unsafe { asked.fits(len(lhs)?, len(rhs)?, len(out)?) };
     if !fits || lhs.dtype != out.dtype || rhs.dtype != out.dtype {
         return None;
     }
     match out.dtype {
-        // SAFETY: the operands have this type, and the product fits them.
-        XLA_FFI_DataType_F32 => unsafe { in_tiles::<f32>(frame, &product, [lhs, rhs, out]) },
+        // SAFETY: the operands have this type, and the call fits them.
+        XLA_FFI_DataType_F32 => unsafe { compute_in::<f32, A>(frame, &asked, [lhs, rhs, out]) },
         // SAFETY: as above.
-        XLA_FFI_DataType_F64 => unsafe { in_tiles::<f64>(frame, &product, [lhs, rhs, out]) },
+        XLA_FFI_DataType_F64 => unsafe { compute_in::<f64, A>(frame, &asked, [lhs, rhs, out]) },
         _ => None,
     }
 }
 
-unsafe fn in_tiles<T: Element>(
+unsafe fn compute_in<T: Element, A: Asked>(
     frame: &XLA_FFI_CallFrame,
-    product: &Product,
+    asked: &A,
     [lhs, rhs, out]: [&XLA_FFI_Buffer; 3],
 ) -> Option<()> {
-    let blas = BLAS.get()?;
     let operands = Operands::<T> { lhs: lhs.data.cast(), rhs: rhs.data.cast(), out: out.data.cast() };
     let pool = Pool(frame);
-    let tiles = product.tiles(pool.threads());
-    // SAFETY: the product fits, and a tile is given to one thread.
-    let tile = |i: usize| blas.alone(|| unsafe { blas.tile(product, &operands, &tiles[i]) });
-    team::run(&pool, tiles.len(), &tile);
+    // SAFETY: forwarded to the caller; XLA gives a result to one call.
+    unsafe { asked.compute(BLAS.get()?, operands, &pool, pool.threads()) };
     Some(())
 }
 
@@ -297,7 +333,7 @@ fn sized<T: CStruct>() -> T {
 }
 
 unsafe fn failure(frame: &XLA_FFI_CallFrame) -> *mut c_void {
-    let message = c"the call is no product that torchtpu wrote".as_ptr();
+    let message = c"the call is none that torchtpu wrote".as_ptr();
     let mut args = XLA_FFI_Error_Create_Args { message, errc: XLA_FFI_Error_Code_INVALID_ARGUMENT, ..sized() };
     // SAFETY: the function reads its arguments. Without it the error could not be told, and XLA would take it for success.
     unsafe { (*frame.api).XLA_FFI_Error_Create.map_or_else(|| std::process::abort(), |create| create(&mut args)) }

@@ -13,9 +13,12 @@
 #![allow(unsafe_code)] // the C border itself; nothing outside this module tree may use `unsafe`
 
 mod api;
+mod asked;
 mod blas;
 mod buffer;
 mod client;
+mod columns;
+mod convolve;
 mod event;
 mod executable;
 mod handler;

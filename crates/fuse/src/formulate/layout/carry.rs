@@ -10,6 +10,7 @@ pub(super) fn node(forms: &mut Forms<'_>, node: &Node, chosen: bool) -> Result<M
     match &node.op {
         Op::Constant(_) | Op::Iota { .. } | Op::BroadcastInDim { .. } => Ok(Made::Free),
         Op::Convolution(c) if chosen && asks(node).is_some() => features_last(forms, node, c),
+        Op::Convolution(c) if c.host => forms.keep(node),
         Op::Convolution(c) => convolution(forms, node, c),
         Op::DotGeneral(d) => dot_general(forms, node, d),
         Op::Transpose { permutation } => transpose(forms, node, permutation),

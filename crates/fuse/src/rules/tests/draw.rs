@@ -558,8 +558,10 @@ impl Drawing<'_> {
             output_spatial: places,
             feature_group_count: 1,
             batch_group_count: 1,
+            reversed: false,
             precision: Precision::Highest,
             out: ty.dtype,
+            host: false,
         };
         let of = |shape| TensorType { dtype: ty.dtype, shape };
         Some((Op::Convolution(c), vec![of(input), of(kernel)]))

@@ -124,9 +124,11 @@ fn plain_numbers(c: &Call<'_>, dtype: DType, n: usize) -> Convolution {
         output_spatial: space,
         feature_group_count: 1,
         batch_group_count: 1,
+        reversed: false,
         // One bf16 pass is exact for bf16 operands.
         precision: if dtype == DType::BF16 { Precision::Default } else { c.precision() },
         out: dtype.accumulator(),
+        host: false,
     }
 }
 

@@ -1,16 +1,7 @@
-//! Products of strided matrices, as programs ask the host for them: `ir` says what a contraction is one of, `lower` writes it
-//! into the program, and `runtime`, which the program calls, reads it again. It computes nothing.
+//! Products of strided matrices.
 
+use crate::share::{cut, parts, size};
 use std::ops::Range;
-
-/// What programs call: `stablehlo.custom_call @torchtpu.product`, see [`Product`].
-pub const TARGET: &str = "torchtpu.product";
-
-/// The attribute that holds [`Product::encode`]'s numbers.
-pub const ATTRIBUTE: &str = "product";
-
-/// Multiplications below which a tile is not worth another thread's attention: a few microseconds.
-const LEAST_TILE: usize = 1 << 18;
 
 /// A matrix in memory: how many elements apart neighbours of a column and of a row are. One of the two is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +52,13 @@ pub struct Tile {
 }
 
 impl Product {
+    /// What programs call: `stablehlo.custom_call @torchtpu.product(lhs, rhs)`.
+    pub const TARGET: &str = "torchtpu.product";
+
     /// As [`Product::decode`] reads it.
-    pub fn encode(&self) -> Vec<usize> {
+    pub fn encode(&self) -> Vec<i64> {
         let own = [self.m, self.n, self.k, self.lhs.row, self.lhs.column, self.rhs.row, self.rhs.column];
-        own.into_iter().chain(self.batch.iter().flat_map(|b| [b.size, b.lhs, b.rhs])).collect()
+        own.into_iter().chain(self.batch.iter().flat_map(|b| [b.size, b.lhs, b.rhs])).map(|x| x as i64).collect()
     }
 
     /// What [`Product::encode`] wrote; `None` if it did not write this.
@@ -106,8 +100,7 @@ impl Product {
 
     /// Elements of the result; `None` beyond what can be counted.
     pub fn result_len(&self) -> Option<usize> {
-        let sizes = self.batch.iter().map(|b| b.size).chain([self.m, self.n]);
-        sizes.into_iter().try_fold(1usize, usize::checked_mul)
+        size(self.batch.iter().map(|b| b.size).chain([self.m, self.n]))
     }
 
     /// The greatest offsets that are read; `None` for none, or beyond what can be counted.
@@ -123,10 +116,7 @@ impl Product {
     /// The result in parts that `threads` may take: of many products each some, of few its longer side cut.
     pub fn tiles(&self, threads: usize) -> Vec<Tile> {
         let count = self.count();
-        let work = [count, self.m, self.n, self.k].into_iter().fold(1usize, usize::saturating_mul);
-        // Twice as many where they are large, for threads that come late.
-        let wanted = if work / LEAST_TILE >= 64 * threads { 2 * threads } else { threads };
-        let parts = if threads < 2 { 1 } else { wanted.min(work / LEAST_TILE).max(1) };
+        let parts = parts(size([count, self.m, self.n, self.k]).unwrap_or(usize::MAX), threads);
         let tile = |products, rows, columns| Tile { rows, columns, products };
         if count >= parts {
             return cut(count, parts, 1).map(|products| tile(products, 0..self.m, 0..self.n)).collect();
@@ -149,12 +139,6 @@ fn side_by_side(of: Strides, rows: usize, columns: usize) -> bool {
     (of.column == 1 && far(of.row, columns)) || (of.row == 1 && far(of.column, rows))
 }
 
-/// `0..length` in about `parts` ranges, whose lengths are multiples of `step` save the last.
-fn cut(length: usize, parts: usize, step: usize) -> impl Iterator<Item = Range<usize>> {
-    let each = length.div_ceil(parts.max(1)).next_multiple_of(step).max(1);
-    (0..length).step_by(each).map(move |start| start..length.min(start + each))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +151,7 @@ mod tests {
     #[test]
     fn numbers_come_back() {
         let it = product(3, 4, 5, 6);
-        let numbers: Vec<i64> = it.encode().iter().map(|&x| x as i64).collect();
+        let numbers = it.encode();
         assert_eq!(Product::decode(&numbers), Some(it));
         assert_eq!(Product::decode(&numbers[..numbers.len() - 1]), None);
         assert_eq!(Product::decode(&numbers[..5]), None);

@@ -1,0 +1,15 @@
+//! What programs on the CPU ask of the process they run in: `ir` says which ops can be asked, `lower` writes them into the
+//! program, and `runtime`, which the program calls, reads them again. Nothing is computed here.
+
+mod convolution;
+mod product;
+mod share;
+
+pub use convolution::{Axis, Columns, Computes, Convolution, Task};
+pub use product::{Batch, Product, Strides, Tile};
+
+/// What programs call for a tensor as it is, in memory: the result is the operand's. Loops before and after the call are not fused.
+pub const BARRIER: &str = "torchtpu.barrier";
+
+/// The attribute of a call that holds its numbers.
+pub const ATTRIBUTE: &str = "numbers";

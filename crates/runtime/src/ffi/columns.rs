@@ -1,0 +1,238 @@
+//! The elements of an image under its windows, a row a tap and a column a window.
+
+use std::ops::Range;
+
+use hostcall::{Axis, Convolution};
+
+/// Windows outside the image between two runs of windows within it, up to which both are copied as one and the zeros written
+/// over what came along: rows of small images are not worth a copy each.
+const SHORT: usize = 8;
+
+/// What some windows have under one tap.
+struct Tap {
+    runs: Vec<Run>,
+    /// Windows that have zeros there, some of them within runs.
+    zeros: Vec<Range<usize>>,
+}
+
+/// Windows whose elements lie evenly spaced.
+struct Run {
+    windows: Range<usize>,
+    /// Where the first has its element.
+    from: usize,
+}
+
+/// What some windows of each image have under all taps.
+pub(super) struct Taps {
+    taps: Vec<Tap>,
+    /// How far apart the elements of a run are.
+    step: usize,
+    plane: usize,
+    windows: usize,
+}
+
+impl Taps {
+    /// Of `windows`, counted over all axes of `of`, which [fits](Convolution::fits).
+    pub(super) fn new(of: &Convolution, windows: &Range<usize>) -> Taps {
+        let taps = (0..of.taps()).map(|tap| Tap::new(&of.axes, tap, windows)).collect();
+        let step = of.axes.last().map_or(1, |axis| axis.stride);
+        Taps { taps, step, plane: of.plane(), windows: windows.len() }
+    }
+
+    /// Writes the columns of a channel of an image, whose rows are `row` elements apart.
+    pub(super) fn read<T: Copy>(&self, zero: T, channel: &[T], columns: &mut [T], row: usize) {
+        for (tap, to) in self.taps.iter().zip(columns.chunks_mut(row)) {
+            for run in &tap.runs {
+                let to = &mut to[run.windows.clone()];
+                match self.step {
+                    1 => to.copy_from_slice(&channel[run.from..run.from + to.len()]),
+                    _ => {
+                        let from = channel[run.from..].iter().step_by(self.step);
+                        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+                    }
+                }
+            }
+            tap.zeros.iter().for_each(|zeros| to[zeros.clone()].fill(zero));
+        }
+    }
+
+    /// Adds columns to the elements of a channel that they were read of. What windows have outside the image becomes zero.
+    pub(super) fn add<T: Copy + std::ops::AddAssign>(&self, zero: T, columns: &mut [T], row: usize, channel: &mut [T]) {
+        for (tap, from) in self.taps.iter().zip(columns.chunks_mut(row)) {
+            tap.zeros.iter().for_each(|zeros| from[zeros.clone()].fill(zero));
+            for run in &tap.runs {
+                let from = &from[run.windows.clone()];
+                match self.step {
+                    1 => {
+                        let to = &mut channel[run.from..run.from + from.len()];
+                        to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
+                    }
+                    _ => {
+                        let to = channel[run.from..].iter_mut().step_by(self.step);
+                        to.zip(from).for_each(|(to, &from)| *to += from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Elements of a channel.
+    pub(super) fn plane(&self) -> usize {
+        self.plane
+    }
+
+    /// How many windows an image has here.
+    pub(super) fn windows(&self) -> usize {
+        self.windows
+    }
+}
+
+impl Tap {
+    /// The `tap`-th, counted over all axes.
+    fn new(axes: &[Axis], tap: usize, windows: &Range<usize>) -> Tap {
+        let mut built = Tap { runs: vec![], zeros: vec![] };
+        let Some((last, outer)) = axes.split_last() else { return built };
+        let within = inside(last, tap % last.taps);
+        let mut start = windows.start;
+        while start < windows.end {
+            let (line, first) = (start / last.map, start % last.map);
+            let end = last.map.min(first + windows.end - start);
+            let at = start - windows.start;
+            match line_of(outer, tap / last.taps, line) {
+                Some(line) => {
+                    let clip = |o: usize| o.clamp(first, end);
+                    let (low, high) = (clip(within.start), clip(within.end));
+                    built.zero(at..at + low - first);
+                    if low < high {
+                        let from = line * last.image + element(last, tap % last.taps, low);
+                        built.run(at + low - first..at + high - first, from, last.stride);
+                    }
+                    built.zero(at + high - first..at + end - first);
+                }
+                None => built.zero(at..at + end - first),
+            }
+            start += end - first;
+        }
+        built
+    }
+
+    fn zero(&mut self, windows: Range<usize>) {
+        match self.zeros.last_mut() {
+            _ if windows.is_empty() => {}
+            Some(last) if last.end == windows.start => last.end = windows.end,
+            _ => self.zeros.push(windows),
+        }
+    }
+
+    fn run(&mut self, windows: Range<usize>, from: usize, step: usize) {
+        if let Some(last) = self.runs.last_mut() {
+            let near = windows.start - last.windows.end <= SHORT;
+            if near && last.from + (windows.start - last.windows.start) * step == from {
+                last.windows.end = windows.end;
+                return;
+            }
+        }
+        self.runs.push(Run { windows, from });
+    }
+}
+
+/// The windows along an axis that have `tap` within the image. It may be empty, and begin anywhere.
+fn inside(axis: &Axis, tap: usize) -> Range<usize> {
+    let before = axis.low - (tap * axis.dilation) as i64;
+    let stride = axis.stride as i64;
+    // The first window at or after the first element, and the first after the last.
+    let first = |element: i64| (element + stride - 1).div_euclid(stride).clamp(0, axis.map as i64) as usize;
+    first(before)..first(before + axis.image as i64)
+}
+
+/// The element of the image that a window has under `tap`, which is within it.
+fn element(axis: &Axis, tap: usize, window: usize) -> usize {
+    ((window * axis.stride + tap * axis.dilation) as i64 - axis.low) as usize
+}
+
+/// The line of the image under the `line`-th of the map, both counted over `axes`; `None` outside of it.
+fn line_of(axes: &[Axis], mut tap: usize, mut line: usize) -> Option<usize> {
+    let (mut sum, mut size) = (0, 1);
+    for axis in axes.iter().rev() {
+        let (window, own) = (line % axis.map, tap % axis.taps);
+        if !inside(axis, own).contains(&window) {
+            return None;
+        }
+        sum += element(axis, own, window) * size;
+        (size, line, tap) = (size * axis.image, line / axis.map, tap / axis.taps);
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostcall::Computes;
+
+    fn all_axes() -> Vec<Vec<Axis>> {
+        let axis = |image, map, taps, stride, dilation, low| Axis { image, map, taps, stride, dilation, low };
+        vec![
+            vec![axis(7, 7, 3, 1, 1, 1)],
+            vec![axis(7, 9, 3, 1, 1, 2), axis(5, 5, 3, 1, 1, 1)],
+            vec![axis(7, 4, 3, 2, 1, 1), axis(30, 15, 3, 2, 1, 1)],
+            vec![axis(9, 3, 2, 1, 3, -2), axis(6, 2, 3, 3, 2, 1)],
+            vec![axis(3, 3, 3, 1, 1, 1), axis(4, 4, 3, 1, 1, 1), axis(5, 5, 3, 1, 1, 1)],
+            vec![axis(2, 9, 4, 1, 1, 6), axis(20, 40, 1, 1, 1, 10)],
+            vec![axis(4, 2, 1, 2, 1, 0), axis(4, 2, 1, 2, 1, 0)],
+        ]
+    }
+
+    /// By the definition: the element under each tap of each window.
+    fn places(axes: &[Axis]) -> Vec<Vec<Option<usize>>> {
+        let mut places = vec![vec![Some(0)]];
+        for a in axes {
+            let here = |tap: usize, window: usize| {
+                let at = (window * a.stride + tap * a.dilation) as i64 - a.low;
+                usize::try_from(at).ok().filter(|&at| at < a.image)
+            };
+            let row = |row: &Vec<Option<usize>>, tap| {
+                let of = |&outer: &Option<usize>| (0..a.map).map(move |w| Some(outer? * a.image + here(tap, w)?));
+                row.iter().flat_map(of).collect::<Vec<_>>()
+            };
+            places = places.iter().flat_map(|r| (0..a.taps).map(|tap| row(r, tap)).collect::<Vec<_>>()).collect();
+        }
+        places
+    }
+
+    #[test]
+    fn columns_are_what_is_under_windows() {
+        for axes in all_axes() {
+            let of = Convolution { computes: Computes::Map, images: 1, groups: 1, channels: 1, features: 1, axes };
+            let places = places(&of.axes);
+            let channel: Vec<f32> = (1..=of.plane()).map(|i| i as f32).collect();
+            let all = of.windows();
+            for windows in [0..all, 0..all / 2, all / 3..all, all / 2..all / 2 + 1] {
+                let (taps, row) = (Taps::new(&of, &windows), windows.len() + 2);
+                let mut columns = vec![f32::NAN; row * of.taps()];
+                taps.read(0.0, &channel, &mut columns, row);
+                for (place, column) in places.iter().zip(columns.chunks(row)) {
+                    let wanted = place[windows.clone()].iter().map(|p| p.map_or(0.0, |p| channel[p]));
+                    assert!(wanted.eq(column[..windows.len()].iter().copied()), "{of:?} {windows:?}");
+                    assert!(column[windows.len()..].iter().all(|x| x.is_nan()), "written beyond the row");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_added_where_they_were_read() {
+        for axes in all_axes() {
+            let of = Convolution { computes: Computes::Image, images: 1, groups: 1, channels: 1, features: 1, axes };
+            let places = places(&of.axes);
+            let (taps, row) = (Taps::new(&of, &(0..of.windows())), of.windows());
+            let mut columns: Vec<f32> = (0..row * of.taps()).map(|i| (i % 13) as f32).collect();
+            let mut wanted = vec![1.0; of.plane()];
+            for (place, column) in places.iter().zip(columns.chunks(row)) {
+                place.iter().zip(column).for_each(|(p, x)| p.iter().for_each(|&p| wanted[p] += x));
+            }
+            let mut channel = vec![1.0; of.plane()];
+            taps.add(0.0, &mut columns, row, &mut channel);
+            assert_eq!(channel, wanted, "{of:?}");
+        }
+    }
+}
