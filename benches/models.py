@@ -35,6 +35,7 @@ from meter import Meter, metered_compiles, metered_plugin
 from zoo import ZOO, Batch, Entry, Size
 
 WARM_UP = 3
+REST = 0.03  # seconds
 RESAMPLES = 2000
 MODES = ("inference", "training")
 BACKENDS = ("eager", "inductor", "torchtpu")
@@ -55,6 +56,7 @@ class Variant:
     ours: list[float] = field(default_factory=list)
     meter: Meter = field(default_factory=Meter)
     failure: str = ""
+    calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ def _prepare(entry: Entry, size: Size, mode: str, backend: str) -> Variant:
 
 
 def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
-    """One call of each in turn; the order rotates, so that no backend always runs on another's caches."""
+    """One timed call of each in turn; the order rotates. Others, not timed, go before it until the threads of the last
+    backend rest: OpenMP's spin for some 15 ms after a call, longer than small models take, and caches hold its data."""
     deadline = time.perf_counter() + seconds
     gc.collect()
     for turn in range(rounds):
@@ -161,6 +164,10 @@ def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
             return
         for place in range(len(variants)):
             variant = variants[(turn + place) % len(variants)]
+            rested = time.perf_counter() + REST
+            while time.perf_counter() < rested:
+                variant.step()
+                variant.calls += 1
             ours = variant.meter.our_calls
             with metered_plugin(variant.meter):
                 start, processor = time.perf_counter(), time.process_time()
@@ -168,6 +175,7 @@ def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
                 variant.times.append(time.perf_counter() - start)
                 variant.processor.append(time.process_time() - processor)
             variant.ours.append(variant.meter.our_calls - ours)
+            variant.calls += 1
 
 
 def _relative_error(ours: Any, expected: Any) -> float:
@@ -187,7 +195,7 @@ def _largest(value: Tensor) -> float:
 def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, float]) -> Iterator[Row]:
     reference = next(variant for variant in variants if variant.backend == "eager")
     for variant in variants:
-        calls = max(len(variant.times), 1)
+        calls = max(variant.calls, 1)
         ours = variant.backend == "torchtpu"
         yield Row(
             model=model,
