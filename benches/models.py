@@ -156,7 +156,7 @@ def _prepare(entry: Entry, size: Size, mode: str, backend: str) -> Variant:
 
 def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
     """One timed call of each in turn; the order rotates. Others, not timed, go before it until the threads of the last
-    backend rest: OpenMP's spin for some 15 ms after a call, longer than small models take, and caches hold its data."""
+    backend rest: OpenMP's spin on after a call, which slows small models down, and caches hold its data."""
     deadline = time.perf_counter() + seconds
     gc.collect()
     for turn in range(rounds):

@@ -13,6 +13,7 @@ import torch
 TORCH = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
 # Wheels for other processors hold no MKL; their products are XLA's, as in test_without_a_blas.
 HAS_MKL = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
+needs_mkl = pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
 
 STEP = """
     import torch, torchtpu
@@ -47,7 +48,7 @@ def programs(folder: Path) -> str:
     return "".join(path.read_text() for path in (folder / "dump").rglob("stablehlo.mlir"))
 
 
-@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@needs_mkl
 def test_products_are_called(tmp_path: Path) -> None:
     told = run(STEP + "    print(torchtpu.stats()['blas'])", tmp_path)
     assert told.split() == [str(TORCH)]
@@ -73,7 +74,7 @@ def test_a_library_that_is_named_must_multiply(tmp_path: Path, named: str) -> No
     assert "help: `TORCHTPU_CPU_BLAS` names a library with MKL" in str(failure.value)
 
 
-@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@needs_mkl
 def test_convolutions_and_their_gradients_are_called(tmp_path: Path) -> None:
     code = """
         import torch, torchtpu
@@ -101,7 +102,7 @@ def test_convolutions_and_their_gradients_are_called(tmp_path: Path) -> None:
     assert not any(op in text for op in ("stablehlo.convolution", "transpose", "reverse"))
 
 
-@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@needs_mkl
 def test_kept_programs_are_found_again_and_by_nobody_else(tmp_path: Path) -> None:
     counted = STEP + "    print(torchtpu.stats()['compiles'], torchtpu.stats()['disk_hits'])\n"
     assert run(counted, tmp_path).split() == ["1", "0"]
@@ -109,7 +110,7 @@ def test_kept_programs_are_found_again_and_by_nobody_else(tmp_path: Path) -> Non
     assert run(counted, tmp_path, TORCHTPU_CPU_BLAS="").split() == ["1", "0"]
 
 
-@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@needs_mkl
 def test_threads_call_at_the_same_time(tmp_path: Path) -> None:
     # More callers than the plugin has threads, each with products worth several tiles: nobody may wait for all others.
     code = """
@@ -134,7 +135,7 @@ def test_threads_call_at_the_same_time(tmp_path: Path) -> None:
     assert int(threads) == torch.get_num_threads(), "PyTorch's own threads are as they were"
 
 
-@pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
+@needs_mkl
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_special_values_and_sizes(dtype: torch.dtype) -> None:
     compiled = torch.compile(torch.matmul, backend="torchtpu", dynamic=False)
