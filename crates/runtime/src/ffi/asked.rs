@@ -34,7 +34,7 @@ impl Asked for Product {
         let tiles = self.tiles(threads);
         // SAFETY: the product fits, and a tile is given to one thread.
         let tile = |i: usize| blas.alone(|| unsafe { blas.tile(self, &operands, &tiles[i]) });
-        team::run(pool, tiles.len(), &tile);
+        team::run(pool, threads, tiles.len(), &tile);
     }
 }
 
@@ -53,7 +53,7 @@ impl Asked for Convolution {
             let call = Call { blas, of: self, operands };
             // SAFETY: the convolution fits, and a task is given to one thread.
             let task = |i: usize| blas.alone(|| unsafe { call.run(&tasks[i]) });
-            return team::run(pool, tasks.len(), &task);
+            return team::run(pool, threads, tasks.len(), &task);
         }
         // The first part of the sum goes to the result, the others beside it.
         let len = self.kernel_len().unwrap_or_default();
@@ -66,7 +66,7 @@ impl Asked for Convolution {
             // SAFETY: as above.
             blas.alone(|| unsafe { call.run(&tasks[i]) });
         };
-        team::run(pool, tasks.len(), &part);
+        team::run(pool, threads, tasks.len(), &part);
         // SAFETY: the result has so many elements, and all tasks are done.
         let out = unsafe { std::slice::from_raw_parts_mut(operands.out, len) };
         for other in others.chunks_exact(len) {

@@ -29,15 +29,16 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Calls `task` with every number below `tasks` once, on this thread and on those of `threads` that come for it.
-pub(super) fn run(threads: &dyn Threads, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+/// Calls `task` with every number below `tasks` once, on this thread and on those of `threads` that come for it. So many
+/// may work at once, this one among them: more are not asked for, as each that wakes to find nothing takes a core's time.
+pub(super) fn run(threads: &dyn Threads, at_once: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     if tasks < 2 {
         return (0..tasks).for_each(task);
     }
     let task = ptr_of(task);
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let shared = Arc::new(Shared { tasks, next, done, last: Mutex::new(()), all_done: Condvar::new(), task });
-    for _ in 1..tasks {
+    for _ in 1..tasks.min(at_once) {
         let data = Arc::into_raw(shared.clone());
         if !threads.schedule(help, data.cast_mut().cast()) {
             // SAFETY: nobody took it.
@@ -129,7 +130,7 @@ mod tests {
     fn every_task_runs_once() {
         for (threads, tasks) in [(0, 5), (1, 5), (4, 100), (8, 1), (3, 0)] {
             let seen: Vec<AtomicU64> = (0..tasks).map(|_| AtomicU64::new(0)).collect();
-            run(&Starting(AtomicUsize::new(threads)), tasks, &|i| {
+            run(&Starting(AtomicUsize::new(threads)), 3, tasks, &|i| {
                 thread::yield_now();
                 seen[i].fetch_add(1, Ordering::Relaxed);
             });
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn threads_that_never_come_are_not_waited_for() {
         let (pool, sum) = (Stuck(Mutex::default()), AtomicU64::new(0));
-        run(&pool, 4, &|i| {
+        run(&pool, 4, 4, &|i| {
             sum.fetch_add(i as u64, Ordering::Relaxed);
         });
         assert_eq!(sum.load(Ordering::Relaxed), 6);
