@@ -91,6 +91,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::Gather(_) => r.start + thousands(2 * bytes(ty) + bytes(args[1]), r.bytes) + thousands(results, r.cheap),
         Op::DotGeneral(d) => moved() + products(r, args[0], multiply_adds(r, d, args, results)),
         Op::Convolution(c) => convolution(r, c, args, results) + moved(),
+        Op::Finished(f) => cost(platform, &f.of, args, ty),
         Op::Reduce { .. } => r.start + thousands(args.iter().map(|t| numel(t)).sum(), r.cheap),
         Op::ReduceWindow { window, .. } => {
             let size: u64 = window.size.iter().map(|&s| s as u64).product();

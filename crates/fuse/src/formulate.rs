@@ -1,13 +1,14 @@
 //! Ops said in the way that is fastest on the platform, and layouts chosen for the whole graph.
 //!
-//! In this order: convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
+//! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
 //! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
 //! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Where the host offers to multiply, it gets convolutions,
-//! which come first then since it takes them as they lie ([`host_convolution`]), and products ([`host_product`], [`pointwise`]);
+//! which come first then since it takes them as they lie ([`host_convolution`]), and products ([`host_product`], [`pointwise`]), and
+//! what is done to their results ([`host_finish`]);
 //! others get their operands in the order in which
-//! they are packed well ([`product_order`]), the largest elements of rows are found among integers ([`row_maximum`]), rows
-//! are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), keys are sorted in
-//! one integer with their positions ([`packed_sort`]), and what several loops read is [computed once](computed_once). Every rule states what was measured, on XLA's CPU plugin with
+//! they are packed well ([`product_order`]). What several loops read is [computed once](computed_once), the largest elements of
+//! rows are found among integers ([`row_maximum`]), rows are summed in parts ([`row_sums`]), neighbouring dimensions are reduced
+//! as one ([`joined_dims`]), and keys are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores; a TPU's compiler chooses formulations and layouts itself.
 
 mod computed_once;
@@ -15,6 +16,7 @@ mod depthwise;
 mod depthwise_kernel;
 mod grouped;
 mod host_convolution;
+mod host_finish;
 mod host_product;
 mod joined_dims;
 mod layout;
@@ -31,6 +33,7 @@ mod single_window;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod unread_positions;
 
 use self::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head, Options, Platform};
@@ -132,26 +135,20 @@ impl Rewrite {
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
 const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
-const AFTER_LAYOUT: &[Rule] = &[
-    depthwise_kernel::RULE,
-    grouped::RULE,
-    product_order::RULE,
-    row_maximum::RULE,
-    row_sums::RULE,
-    joined_dims::RULE,
-    packed_sort::RULE,
-];
+const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
+const OF_LOOPS: &[Rule] = &[row_maximum::RULE, row_sums::RULE, joined_dims::RULE, packed_sort::RULE];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    BEFORE_LAYOUT
-        .iter()
-        .map(of)
+    [unread_positions::TOLD]
+        .into_iter()
+        .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
         .chain(WITH_BLAS.iter().map(of))
         .chain(AFTER_LAYOUT.iter().map(of))
-        .chain([computed_once::TOLD])
+        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD])
+        .chain(OF_LOOPS.iter().map(of))
 }
 
 struct Formulating<'a> {
@@ -162,7 +159,7 @@ struct Formulating<'a> {
 
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
-        let graph = self.bodies(graph)?;
+        let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
         let features_last = graph.nodes().iter().any(|n| depthwise::is_depthwise(n, &graph));
         let before: &[Rule] = if with_blas && !features_last { &[host_convolution::RULE] } else { &[] };
@@ -172,8 +169,12 @@ impl Formulating<'_> {
         if with_blas {
             graph = self.ops(&graph, WITH_BLAS)?;
         }
-        let graph = self.ops(&graph, AFTER_LAYOUT)?;
-        if with_blas { computed_once::computed_once(&graph, self.changes, self.within) } else { Ok(graph) }
+        graph = self.ops(&graph, AFTER_LAYOUT)?;
+        if with_blas {
+            graph = host_finish::finished(&graph, self.changes, self.within)?;
+            graph = computed_once::computed_once(&graph, self.changes, self.within)?;
+        }
+        self.ops(&graph, OF_LOOPS)
     }
 
     /// `graph` with its bodies formulated, shared ones once.

@@ -50,6 +50,7 @@ pub enum Kind {
     Scatter,
     DotGeneral,
     Convolution,
+    Finished,
     Reduce,
     ReduceWindow,
     SelectAndScatter,
@@ -62,7 +63,7 @@ pub enum Kind {
     HostBarrier,
 }
 
-const KINDS: [(&str, Kind); 27] = [
+const KINDS: [(&str, Kind); 28] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -80,6 +81,7 @@ const KINDS: [(&str, Kind); 27] = [
     ("scatter", Kind::Scatter),
     ("dot_general", Kind::DotGeneral),
     ("convolution", Kind::Convolution),
+    ("finished", Kind::Finished),
     ("reduce", Kind::Reduce),
     ("reduce_window", Kind::ReduceWindow),
     ("select_and_scatter", Kind::SelectAndScatter),
@@ -118,6 +120,7 @@ impl Head {
             Op::Scatter(_) => Kind::Scatter,
             Op::DotGeneral(_) => Kind::DotGeneral,
             Op::Convolution(_) => Kind::Convolution,
+            Op::Finished(_) => Kind::Finished,
             Op::Reduce { .. } => Kind::Reduce,
             Op::ReduceWindow { .. } => Kind::ReduceWindow,
             Op::SelectAndScatter { .. } => Kind::SelectAndScatter,

@@ -2,14 +2,16 @@
 //! program, and `runtime`, which the program calls, reads them again. Nothing is computed here.
 
 mod convolution;
+mod finish;
 mod product;
 mod share;
 
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
+pub use finish::Finish;
 pub use product::{Batch, Product, Strides, Tile};
 
 /// What programs call for a tensor as it is, in memory: the result is the operand's. Loops before and after the call are not fused.
 pub const BARRIER: &str = "torchtpu.barrier";
 
-/// The attribute of a call that holds its numbers.
+/// The attribute of a call that holds its numbers, as [`Finish::encode`] has them.
 pub const ATTRIBUTE: &str = "numbers";

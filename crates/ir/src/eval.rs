@@ -16,9 +16,9 @@ mod window;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
-use crate::literal::Literal;
-use crate::op::Op;
-use crate::types::{TensorType, Type};
+use crate::literal::{Literal, Number};
+use crate::op::{Binary, Finished, Op};
+use crate::types::{Dims, TensorType, Type};
 use crate::{ensure, invalid};
 
 /// How much an evaluation may take.
@@ -240,9 +240,29 @@ fn tensor(op: &Op, args: &[&Literal], out: &TensorType) -> Result<Literal> {
         (Op::Scatter(s), [a, i, u]) => index::scatter(s, a, i, u),
         (Op::DotGeneral(d), [l, r]) => contract::dot_general(d, l, r, &out.shape),
         (Op::Convolution(c), [x, k]) => contract::convolution(c, x, k, &out.shape),
+        (Op::Finished(f), [x, y, added @ ..]) => finished(f, x, y, added, out),
         (Op::SelectAndScatter { window }, [a, source]) => reduce::select_and_scatter(a, source, window),
         _ => Err(Error::internal(format!("{op:?} on {} operands", args.len()))),
     }
+}
+
+fn finished(f: &Finished, x: &Literal, y: &Literal, added: &[&Literal], out: &TensorType) -> Result<Literal> {
+    let mut value = tensor(&f.of, &[x, y], out)?;
+    let mut added = added.iter();
+    let mut next = || added.next().ok_or_else(lost);
+    let all = |a: &Literal, dims: &Dims| shape::broadcast_in_dim(a, &out.shape, dims);
+    let features: Dims = f.features(out.rank(), y.ty.rank()).collect();
+    for (_, op) in [(f.scale, Binary::Multiply), (f.bias, Binary::Add)].into_iter().filter(|step| step.0) {
+        value = elementwise::binary(op, &value, &all(next()?, &features)?, out.dtype)?;
+    }
+    if f.addend {
+        value = elementwise::binary(Binary::Add, &value, next()?, out.dtype)?;
+    }
+    if f.relu {
+        let zero = all(&Literal::splat(Number::Int(0), out.dtype, []), &Dims::new())?;
+        value = elementwise::binary(Binary::Maximum, &value, &zero, out.dtype)?;
+    }
+    Ok(value)
 }
 
 fn scalar_index(l: &Literal) -> Result<i128> {

@@ -108,6 +108,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
         Op::Scatter(s) => scatter(s, arity(args)?)?.into(),
         Op::DotGeneral(d) => dot_general(d, arity(args)?)?.into(),
         Op::Convolution(c) => convolution(c, arity(args)?)?.into(),
+        Op::Finished(f) => finished(f, args)?.into(),
         Op::Reduce { reducer, dims } => reduced(*reducer, args, |shape| {
             ensure!(
                 distinct_below(dims, shape.len()),
@@ -379,6 +380,27 @@ fn dot_general(d: &DotGeneral, [l, r]: [&TensorType; 2]) -> Result<TensorType> {
     ensure!(!d.host || d.strided(l, r).is_some(), "no BLAS takes {l} and {r} for {d:?}");
     let batch = d.lhs_batch.iter().map(|&i| l.shape[i]);
     Ok(TensorType::new(d.out, batch.chain(free(l, &lg)).chain(free(r, &rg))))
+}
+
+fn finished(f: &Finished, args: &[&TensorType]) -> Result<TensorType> {
+    let Some((&[lhs, rhs], added)) = args.split_first_chunk::<2>() else {
+        invalid!("takes two operands and what is added")
+    };
+    let out = match &f.of {
+        Op::DotGeneral(d) if d.host => dot_general(d, [lhs, rhs])?,
+        Op::Convolution(c) if c.host => {
+            let is_map = c.windows(lhs, rhs).is_some_and(|w| w.computes == hostcall::Computes::Map);
+            ensure!(is_map, "a gradient is not finished: {c:?}");
+            convolution(c, [lhs, rhs])?
+        }
+        of => invalid!("the host has no {of:?}"),
+    };
+    let features = f.features(out.rank(), rhs.rank()).map(|d| out.shape[d]);
+    let feature = TensorType::new(out.dtype, features);
+    let wanted = [(f.scale, &feature), (f.bias, &feature), (f.addend, &out)];
+    let wanted: Vec<&TensorType> = wanted.into_iter().filter(|w| w.0).map(|w| w.1).collect();
+    ensure!(added == wanted, "adds {added:?} to {out}, not {wanted:?}");
+    Ok(out)
 }
 
 /// That a contraction of `operands` may give `out`: a type of the same kind, at least as wide.

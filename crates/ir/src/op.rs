@@ -109,6 +109,9 @@ pub enum Op {
     DotGeneral(DotGeneral),
     /// `convolution(input, kernel)`.
     Convolution(Convolution),
+    /// A product or a convolution of the host's, finished before it leaves the cache: `finished(lhs, rhs, scale, bias, addend)`, the
+    /// last three where there are any.
+    Finished(Box<Finished>),
     /// Reduction of `dims` from the reducer's identity. `arg_max` and `arg_min` take (values, indices) and give a
     /// tuple of both.
     Reduce {
@@ -354,6 +357,33 @@ pub struct DotGeneral {
     /// the same result, for a program that runs where a BLAS is offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub host: bool,
+}
+
+/// What the host computes, and what it does to each element of the result before it writes it ([`hostcall::Finish`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Finished {
+    /// A [`DotGeneral`], or a [`Convolution`] of images.
+    pub of: Op,
+    /// Multiplies by a tensor that runs over the [`features`](Finished::features) of the result.
+    pub scale: bool,
+    /// Then adds one that does.
+    pub bias: bool,
+    /// Then adds a tensor of the result's type.
+    pub addend: bool,
+    /// Then takes the larger of that and zero; NaN stays.
+    pub relu: bool,
+}
+
+impl Finished {
+    /// Dimensions of a result of rank `rank` that a bias runs over: a product's free ones of the second operand, of rank `rhs`,
+    /// a convolution's features.
+    pub fn features(&self, rank: usize, rhs: usize) -> std::ops::Range<usize> {
+        match &self.of {
+            Op::DotGeneral(d) => rank + d.rhs_batch.len() + d.rhs_contract.len() - rhs..rank,
+            Op::Convolution(c) => c.output_feature..c.output_feature + 1,
+            _ => 0..0,
+        }
+    }
 }
 
 /// Attributes of a convolution, as in StableHLO. Per spatial dimension unless a scalar.

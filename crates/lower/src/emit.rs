@@ -4,8 +4,8 @@ use crate::attr::MESH;
 use crate::constant::{greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
-use hostcall::Product;
-use ir::op::{Convolution, DotGeneral, Gather, Scatter, Window};
+use hostcall::{Finish, Product};
+use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
 use ir::sharding::Mesh;
 use ir::{Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type};
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
@@ -206,10 +206,11 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::Reverse { dims } => hlo("stablehlo.reverse").with("dimensions", s.indices(dims)?),
             Op::Gather(g) => self.gather(hlo("stablehlo.gather"), g)?,
             Op::Scatter(x) => self.scatter(hlo("stablehlo.scatter"), x, first(types)?.dtype)?,
-            Op::DotGeneral(d) if d.host => self.host_product(hlo(CALL), d, types)?,
+            Op::DotGeneral(d) if d.host => self.host_product(hlo(CALL), d, types, Finish::default())?,
             Op::DotGeneral(d) => self.dot_general(hlo("stablehlo.dot_general"), d, first(types)?.dtype)?,
-            Op::Convolution(c) if c.host => self.host_convolution(hlo(CALL), c, types)?,
+            Op::Convolution(c) if c.host => self.host_convolution(hlo(CALL), c, types, Finish::default())?,
             Op::Convolution(c) => self.convolution(hlo("stablehlo.convolution"), c, first(types)?.dtype)?,
+            Op::Finished(f) => self.finished(hlo(CALL), f, types)?,
             Op::Reduce { reducer, dims } => {
                 self.reduction("stablehlo.reduce", *reducer, args, types)?.with("dimensions", s.indices(dims)?)
             }
@@ -261,17 +262,38 @@ impl<'s, 'c> Scope<'s, 'c> {
         Ok(i.with("dot_dimension_numbers", s.dot(d)?).with("precision_config", s.precision_config(d.precision, dtype)?))
     }
 
-    fn host_product(&self, i: Instruction<'c>, d: &DotGeneral, types: &[&TensorType]) -> Result<Instruction<'c>> {
-        let &[lhs, rhs] = types else { return Err(internal("takes two operands")) };
-        let product = d.strided(lhs, rhs).ok_or_else(|| internal("no BLAS takes it"))?;
-        let out = lhs.rank() + rhs.rank() - d.lhs_batch.len() - 2 * d.lhs_contract.len();
-        self.host_call(i, Product::TARGET, &product.encode(), &[lhs.rank(), rhs.rank(), out])
+    fn finished(&self, i: Instruction<'c>, f: &Finished, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let finish = Finish { scale: f.scale, bias: f.bias, addend: f.addend, relu: f.relu };
+        match &f.of {
+            Op::DotGeneral(d) => self.host_product(i, d, types, finish),
+            Op::Convolution(c) => self.host_convolution(i, c, types, finish),
+            of => Err(Error::internal(format!("the host has no {of:?}"))),
+        }
     }
 
-    fn host_convolution(&self, i: Instruction<'c>, c: &Convolution, types: &[&TensorType]) -> Result<Instruction<'c>> {
-        let &[x, kernel] = types else { return Err(internal("takes two operands")) };
+    fn host_product(
+        &self,
+        i: Instruction<'c>,
+        d: &DotGeneral,
+        types: &[&TensorType],
+        finish: Finish,
+    ) -> Result<Instruction<'c>> {
+        let &[lhs, rhs, ..] = types else { return Err(internal("takes two operands")) };
+        let product = d.strided(lhs, rhs).ok_or_else(|| internal("no BLAS takes it"))?;
+        let out = lhs.rank() + rhs.rank() - d.lhs_batch.len() - 2 * d.lhs_contract.len();
+        self.host_call(i, Product::TARGET, &finish.encode(product.encode()), types, out)
+    }
+
+    fn host_convolution(
+        &self,
+        i: Instruction<'c>,
+        c: &Convolution,
+        types: &[&TensorType],
+        finish: Finish,
+    ) -> Result<Instruction<'c>> {
+        let &[x, kernel, ..] = types else { return Err(internal("takes two operands")) };
         let windows = c.windows(x, kernel).ok_or_else(|| internal("the host has no such convolution"))?;
-        self.host_call(i, hostcall::Convolution::TARGET, &windows.encode(), &[x.rank(); 3])
+        self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, x.rank())
     }
 
     /// A call that gives back the memory it was given.
@@ -284,19 +306,21 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("result_layouts", s.in_rows(&[rank])?))
     }
 
-    /// A call of what `runtime` registers, whose operands and result, of these ranks, are in rows.
+    /// A call of what `runtime` registers, whose operands and result, which has rank `out`, are in rows.
     fn host_call(
         &self,
         i: Instruction<'c>,
         target: &str,
         numbers: &[i64],
-        &[lhs, rhs, out]: &[usize; 3],
+        types: &[&TensorType],
+        out: usize,
     ) -> Result<Instruction<'c>> {
         let s = self.session;
+        let ranks: SmallVec<[usize; 4]> = types.iter().map(|t| t.rank()).collect();
         Ok(i.with("call_target_name", StringAttribute::new(s.context, target).into())
             .with("api_version", s.typed_call()?)
             .with("backend_config", s.named_integers(hostcall::ATTRIBUTE, numbers)?)
-            .with("operand_layouts", s.in_rows(&[lhs, rhs])?)
+            .with("operand_layouts", s.in_rows(&ranks)?)
             .with("result_layouts", s.in_rows(&[out])?))
     }
 

@@ -373,6 +373,52 @@ fn convolutions_of_the_host() {
 }
 
 #[test]
+fn results_finished_by_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    for dtype in [DType::F32, DType::F64] {
+        let product = DotGeneral {
+            lhs_batch: smallvec![0],
+            rhs_batch: smallvec![0],
+            lhs_contract: smallvec![2],
+            rhs_contract: smallvec![1],
+            precision: Precision::Default,
+            out: dtype,
+            host: true,
+        };
+        let convolution = Convolution {
+            strides: smallvec![1, 1],
+            input_feature: 1,
+            input_spatial: smallvec![2, 3],
+            kernel_spatial: smallvec![2, 3],
+            output_spatial: smallvec![2, 3],
+            host: true,
+            padding: smallvec![(0, 0), (0, 0)],
+            lhs_dilation: smallvec![1, 1],
+            rhs_dilation: smallvec![1, 1],
+            ..programs::asymmetric_convolution(dtype)
+        };
+        // The product's features are two dimensions.
+        type Case<'a> = (Op, [&'a [usize]; 2], &'a [usize], &'a [usize]);
+        let cases: [Case<'_>; 2] = [
+            (Op::DotGeneral(product), [&[2, 5, 6], &[2, 6, 3, 4]], &[2, 5, 3, 4], &[3, 4]),
+            (Op::Convolution(convolution), [&[2, 4, 6, 5], &[7, 4, 3, 2]], &[2, 7, 4, 4], &[7]),
+        ];
+        for ((of, [x, y], out, features), bits) in
+            cases.into_iter().flat_map(|c| (0..16).map(move |bits| (c.clone(), bits)))
+        {
+            let [scale, bias, addend, relu] = [0, 1, 2, 3].map(|i| bits >> i & 1 == 1);
+            let added = [(scale, features), (bias, features), (addend, out)];
+            let shapes = [x, y].into_iter().chain(added.into_iter().filter(|a| a.0).map(|a| a.1));
+            let operands: Vec<Literal> = shapes.enumerate().map(|(i, shape)| small(dtype, shape, i as u64)).collect();
+            let op = Op::Finished(Box::new(Finished { of, scale, bias, addend, relu }));
+            j.op(&format!("{op:?}"), op, &operands.iter().collect::<Vec<_>>(), EXACT);
+        }
+    }
+}
+
+#[test]
 fn convolutions() {
     let mut j = Judge::new();
     for (dtype, out) in CONTRACTIONS {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use blas::blas;
 use common::*;
-use hostcall::{Axis, Batch, Computes, Convolution, Product, Strides};
+use hostcall::{Axis, Batch, Computes, Convolution, Finish, Product, Strides};
 use torchtpu_runtime::{Client, ExecuteOptions};
 
 /// A client whose programs may call products.
@@ -22,16 +22,24 @@ fn dims(shape: &[usize]) -> String {
     shape.iter().map(|d| format!("{d}x")).collect()
 }
 
-/// A program that calls `target` with `numbers`.
+/// A program that calls `target` with `numbers`, and finishes nothing.
 fn program(target: &str, lhs: &[usize], rhs: &[usize], out: &[usize], numbers: &[i64], dtype: &str) -> String {
-    let (lhs, rhs, out) = (dims(lhs) + dtype, dims(rhs) + dtype, dims(out) + dtype);
+    finished(target, &[lhs, rhs], out, &Finish::default().encode(numbers.to_vec()), dtype)
+}
+
+/// A program that calls `target` with `operands` and `numbers`.
+fn finished(target: &str, operands: &[&[usize]], out: &[usize], numbers: &[i64], dtype: &str) -> String {
+    let types: Vec<String> = operands.iter().map(|shape| format!("tensor<{}{dtype}>", dims(shape))).collect();
+    let list = |f: &dyn Fn(usize) -> String| (0..types.len()).map(f).collect::<Vec<_>>().join(", ");
+    let (arguments, names) = (list(&|i| format!("%arg{i}: {}", types[i])), list(&|i| format!("%arg{i}")));
+    let (types, out) = (types.join(", "), format!("tensor<{}{dtype}>", dims(out)));
     let numbers = numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
     format!(
-        "func.func @main(%a: tensor<{lhs}>, %b: tensor<{rhs}>) -> tensor<{out}> {{
-           %0 = stablehlo.custom_call @{target}(%a, %b) {{
+        "func.func @main({arguments}) -> {out} {{
+           %0 = stablehlo.custom_call @{target}({names}) {{
              api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}
-           }} : (tensor<{lhs}>, tensor<{rhs}>) -> tensor<{out}>
-           return %0 : tensor<{out}>
+           }} : ({types}) -> {out}
+           return %0 : {out}
          }}"
     )
 }
@@ -59,13 +67,17 @@ fn expected(it: &Product, lhs: &[f32], rhs: &[f32]) -> Vec<f32> {
 }
 
 fn run(client: &Client, program: &str, lhs: (&[f32], &[usize]), rhs: (&[f32], &[usize])) -> Vec<f32> {
+    run_with(client, program, &[lhs, rhs])
+}
+
+fn run_with(client: &Client, program: &str, operands: &[(&[f32], &[usize])]) -> Vec<f32> {
     let executable = compile(client, program);
     // What is kept on disk still finds the function.
     let kept = executable.serialize().expect("serializes");
     let executable = client.deserialize_and_load(&kept, None).expect("loads");
     let device = first_device(client);
     let signed = |shape: &[usize]| shape.iter().map(|&d| d as i64).collect::<Vec<_>>();
-    let args = [upload(&device, lhs.0, &signed(lhs.1)), upload(&device, rhs.0, &signed(rhs.1))];
+    let args: Vec<_> = operands.iter().map(|(values, shape)| upload(&device, values, &signed(shape))).collect();
     download(&executable.execute(&args, &ExecuteOptions::default()).expect("runs").outputs[0])
 }
 
@@ -215,6 +227,124 @@ fn convolutions_and_their_gradients_are_computed() {
             sums += usize::from(tasks.iter().any(|task| it.is_part_of_sum(task)));
         }
         assert!(threads == 1 || (parts > 8 && sums > 0), "{parts} in parts, {sums} of them sums");
+    }
+}
+
+/// What `finish` makes of `out`, whose element `i` is of feature `feature(i)`, with `added` in order.
+fn finish_by_definition(finish: Finish, out: &mut [f32], added: &[Vec<f32>], feature: impl Fn(usize) -> usize) {
+    let mut added = added.iter();
+    let [scale, bias, addend] =
+        [finish.scale, finish.bias, finish.addend].map(|is_there| if is_there { added.next().cloned() } else { None });
+    for (i, x) in out.iter_mut().enumerate() {
+        *x *= scale.as_ref().map_or(1.0, |s| s[feature(i)]);
+        *x += bias.as_ref().map_or(0.0, |b| b[feature(i)]);
+        *x += addend.as_ref().map_or(0.0, |a| a[i]);
+        if finish.relu && *x <= 0.0 {
+            *x = 0.0;
+        }
+    }
+}
+
+/// Every way to finish.
+fn finishes() -> impl Iterator<Item = Finish> {
+    (0..16).map(|bits| Finish::decode(&[bits]).expect("four bits").0)
+}
+
+/// What `finish` adds to `len` elements of `features` features.
+fn added(finish: Finish, features: usize, len: usize) -> Vec<Vec<f32>> {
+    let sizes = [(finish.scale, features), (finish.bias, features), (finish.addend, len)];
+    sizes.into_iter().enumerate().filter(|(_, s)| s.0).map(|(i, s)| numbers(s.1, 4 + i)).collect()
+}
+
+#[test]
+fn results_are_finished_in_the_call() {
+    let client = client_with_products(4);
+    for finish in finishes() {
+        // Cut by rows, by columns, and by products.
+        for (m, n, k, count) in [(300, 17, 260, 1), (40, 500, 90, 1), (64, 32, 40, 12), (1, 3, 2, 1)] {
+            let batch = vec![Batch { size: count, lhs: m * k, rhs: 0 }];
+            let it = Product { m, n, k, lhs: rows(k), rhs: rows(n), batch };
+            let (mut a, b, added) = (numbers(count * m * k, 1), numbers(k * n, 2), added(finish, n, count * m * n));
+            a[0] = f32::NAN;
+            let mut wanted = expected(&it, &a, &b);
+            finish_by_definition(finish, &mut wanted, &added, |i| i % n);
+            let got = call(
+                &client,
+                &it.encode(),
+                Product::TARGET,
+                finish,
+                [(&a, &[count, m, k]), (&b, &[k, n])],
+                &added,
+                &[count, m, n],
+            );
+            assert!(same(&got, &wanted), "{it:?} {finish:?}");
+        }
+        for it in convolutions().into_iter().filter(|it| it.computes == Computes::Map) {
+            let [image, map, kernel] = shapes(&it);
+            let len = |shape: [usize; 3]| shape.iter().product::<usize>();
+            let (mut x, mut k, mut wanted) = (numbers(len(image), 1), numbers(len(kernel), 3), vec![0.0; len(map)]);
+            let added = added(finish, map[1], len(map));
+            related(&it, &mut x, &mut wanted, &mut k);
+            finish_by_definition(finish, &mut wanted, &added, |i| i / map[2] % map[1]);
+            let got =
+                call(&client, &it.encode(), Convolution::TARGET, finish, [(&x, &image), (&k, &kernel)], &added, &map);
+            assert!(same(&got, &wanted), "{it:?} {finish:?}");
+        }
+    }
+}
+
+/// Calls `target`, whose last dimension but one (a convolution's) or last (a product's) are features.
+fn call(
+    client: &Client,
+    numbers: &[i64],
+    target: &str,
+    finish: Finish,
+    own: [(&[f32], &[usize]); 2],
+    added: &[Vec<f32>],
+    out: &[usize],
+) -> Vec<f32> {
+    let shapes: Vec<Vec<usize>> =
+        added.iter().map(|a| if a.len() == out.iter().product() { out.to_vec() } else { vec![a.len()] }).collect();
+    let mut operands = own.to_vec();
+    operands.extend(added.iter().zip(&shapes).map(|(a, shape)| (&a[..], &shape[..])));
+    let types: Vec<&[usize]> = operands.iter().map(|o| o.1).collect();
+    run_with(client, &finished(target, &types, out, &finish.encode(numbers.to_vec()), "f32"), &operands)
+}
+
+/// Whether both are the same numbers, a NaN being like another.
+fn same(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y || x.is_nan() && y.is_nan())
+}
+
+#[test]
+fn what_cannot_be_finished_is_an_error() {
+    let client = client_with_products(1);
+    let product = [2, 4, 3, 3, 1, 4, 1];
+    let (lhs, rhs, out): (&[usize], &[usize], &[usize]) = (&[2, 3], &[3, 4], &[2, 4]);
+    let gradient = convolutions().into_iter().find(|it| it.computes == Computes::Kernel).expect("there is one");
+    let [image, map, kernel] = shapes(&gradient);
+    let with = |bits: i64, own: &[i64]| [&[bits], own].concat();
+    type Case<'a> = (&'a str, Vec<&'a [usize]>, &'a [usize], Vec<i64>);
+    let cases: Vec<Case<'_>> = vec![
+        (Product::TARGET, vec![lhs, rhs, &[3]], out, with(2, &product)), // too few biases
+        (Product::TARGET, vec![lhs, rhs], out, with(2, &product)),
+        (Product::TARGET, vec![lhs, rhs, &[4]], out, with(0, &product)),
+        (Product::TARGET, vec![lhs, rhs, &[4]], out, with(4, &product)), // an addend of one row
+        (Product::TARGET, vec![lhs, rhs], out, with(16, &product)),
+        (Product::TARGET, vec![lhs, rhs], out, with(-1, &product)),
+        (Convolution::TARGET, vec![&image, &map], &kernel, with(8, &gradient.encode())),
+    ];
+    for (target, operands, out, numbers) in cases {
+        let executable = compile(&client, &finished(target, &operands, out, &numbers, "f32"));
+        let device = first_device(&client);
+        let zeros = |shape: &&[usize]| {
+            let signed: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+            upload(&device, &vec![0.0f32; shape.iter().product()], &signed)
+        };
+        let args: Vec<_> = operands.iter().map(zeros).collect();
+        let run = executable.execute(&args, &ExecuteOptions::default());
+        let error = run.and_then(|run| run.outputs[0].to_host()).expect_err("it is wrong");
+        assert!(error.to_string().contains("the call is none that torchtpu wrote"), "{error}");
     }
 }
 

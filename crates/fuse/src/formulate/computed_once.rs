@@ -5,6 +5,7 @@
 //! before it fuses loops, so the host is asked for the value. ConvNeXt's inference took 184 ms before, and 131 after.
 
 use super::rebuild::Rebuild;
+use crate::measure::Effort;
 use crate::{Change, Changes, Class, Head};
 use ir::{Graph, LocId, Node, Op, Result};
 
@@ -14,6 +15,8 @@ pub(super) const TOLD: (&str, Class, &str) =
 
 /// Elementwise ops behind an element from which it is worth its place in memory.
 const LEAST: usize = 16;
+/// How many of them an exponential, or its like, is.
+const DEAR: usize = 12;
 
 /// `graph`, for a platform where the host takes calls, with barriers after what is to be computed once.
 pub(super) fn computed_once(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
@@ -83,6 +86,7 @@ fn is_elementwise(node: &Node) -> bool {
 fn ops_behind(node: &Node, work: &[usize]) -> usize {
     let operands = node.operands.iter().map(|v| work[v.index()]).fold(0, usize::saturating_add);
     match node.op {
+        Op::Unary(u) if Effort::of_unary(u) == Effort::Dear => operands.saturating_add(DEAR),
         _ if is_elementwise(node) => operands.saturating_add(1),
         Op::Reshape { .. } | Op::BroadcastInDim { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Transpose { .. } => {
             operands

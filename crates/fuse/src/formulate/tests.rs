@@ -183,10 +183,14 @@ fn random_pointwise_convolutions_stay_within_rounding() {
 
 /// What takes `ops` elementwise ops, and is read by so many sums and so many other ops.
 fn read_apart(ops: usize, sums: usize, outputs: usize) -> Graph {
+    of_ops_read_apart(&vec![Unary::Negate; ops], sums, outputs)
+}
+
+fn of_ops_read_apart(ops: &[Unary], sums: usize, outputs: usize) -> Graph {
     let b = Builder::new("apart");
     at(&b, 3);
     let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [4, 8]));
-    let deep = (0..ops).try_fold(x, |x, _| b.unary(Unary::Tanh, x)).unwrap();
+    let deep = ops.iter().try_fold(x, |x, &op| b.unary(op, x)).unwrap();
     for i in 0..sums {
         b.output(format!("sum{i}"), OutputKind::User, b.reduce(deep, Reducer::Add, &[i]).unwrap());
     }
@@ -209,6 +213,8 @@ fn what_several_loops_read_is_computed_once() {
     assert_eq!(with_blas(&read_apart(16, 1, 1)), 1);
     assert_eq!(with_blas(&read_apart(16, 2, 0)), 1);
     assert_eq!(with_blas(&read_apart(15, 1, 1)), 0, "few ops");
+    assert_eq!(with_blas(&of_ops_read_apart(&[Unary::Exponential, Unary::Negate, Unary::Tanh], 1, 1)), 1, "dear ones");
+    assert_eq!(with_blas(&of_ops_read_apart(&[Unary::Exponential], 1, 1)), 0);
     assert_eq!(with_blas(&read_apart(16, 1, 0)), 0, "one reader");
     assert_eq!(with_blas(&read_apart(16, 0, 2)), 0, "both may be one loop");
     assert_eq!(barriers(Platform::Cpu, &read_apart(16, 1, 1)), 0, "there is nobody to ask");
@@ -410,4 +416,109 @@ fn sums_over_features_and_space_run_as_they_did() {
     let (after, changes) = formulated(&graph, Class::Exact, None);
     assert_eq!(changes.len(), 4);
     (0..10).for_each(|seed| assert_same_bits(&graph, &after, &Random(seed).inputs(&graph, false)));
+}
+
+/// What is done to each result in the host's own calls: scale, bias, addend, relu.
+fn finishes(graph: &Graph) -> Vec<[bool; 4]> {
+    let of = |op: &Op| match op {
+        Op::Finished(f) => Some([f.scale, f.bias, f.addend, f.relu]),
+        _ => None,
+    };
+    graph.nodes().iter().filter_map(|n| of(&n.op)).collect()
+}
+
+/// `graph` where the host takes calls, which computes the same.
+fn with_host(graph: &Graph, most: Class) -> Graph {
+    let (after, changes) = formulated_for(Platform::CpuWithBlas, graph, most, None);
+    let told = rules(&changes).iter().filter(|r| r.ends_with("ed-by-the-host")).count();
+    assert_eq!(told, finishes(&after).len());
+    match most {
+        Class::Exact => assert_same_bits(graph, &after, &Random(1).inputs(graph, true)),
+        _ => assert_close(graph, &after, &Random(1).inputs(graph, false)),
+    }
+    assert_eq!(finishes(&formulated(graph, most, None).0), [[false; 4]; 0], "there is nobody to ask");
+    after
+}
+
+#[test]
+fn what_is_done_to_results_is_done_in_the_call() {
+    let mut made = [0; 4];
+    for seed in 0..2 * ROUNDS {
+        let graph = Finishing::random(&mut Random(seed));
+        let after = with_host(&graph, if seed % 2 == 0 { Class::Exact } else { Class::Reassociating });
+        for finish in finishes(&after) {
+            made.iter_mut().zip(finish).for_each(|(made, done)| *made += usize::from(done));
+        }
+    }
+    assert!(made.iter().all(|&made| made > 20), "{made:?}");
+}
+
+#[test]
+fn a_result_is_finished_as_far_as_it_can_be() {
+    for convolves in [false, true] {
+        let done = |most, f: &dyn Fn(&Finishing)| {
+            let it = Finishing::new(convolves, DType::F32);
+            f(&it);
+            finishes(&with_host(&it.graph(), most))
+        };
+        // A convolution is no exact product.
+        let most = if convolves { Class::Reassociating } else { Class::Exact };
+        let done_to = |f: &dyn Fn(&Finishing)| done(most, f);
+        let (bias, all) = ([false, true, false, false], [false, true, true, true]);
+        assert_eq!(done_to(&|it| it.output(it.relu(it.added(it.biased(it.start(false)), None)))), [all]);
+        for in_a_loop in [|it: &Finishing, v| it.biased(it.relu(v)), |it: &Finishing, v| it.tanh(it.biased(v))] {
+            assert_eq!(
+                done_to(&|it| it.output(in_a_loop(it, it.start(false)))),
+                [[false; 4]; 0],
+                "a loop is left anyway"
+            );
+        }
+        let both = |it: &Finishing| {
+            let other = it.biased(it.start(false));
+            it.output(it.relu(it.added(it.biased(it.start(false)), Some(other))));
+        };
+        assert_eq!(done_to(&both), [bias, all], "a sum of two");
+        let read_twice = |it: &Finishing| {
+            let biased = it.biased(it.start(false));
+            it.output(biased);
+            it.output(it.relu(biased));
+        };
+        assert_eq!(done_to(&read_twice), [bias]);
+        let scaled = |it: &Finishing| it.output(it.biased(it.start(true)));
+        assert!(convolves || done_to(&scaled) == [bias], "a scaled sum is another");
+        assert_eq!(done(Class::Reassociating, &scaled), [[true, true, false, false]]);
+    }
+    let reshaped = Finishing::new(false, DType::F64);
+    reshaped.output(reshaped.added(reshaped.reshaped(reshaped.biased(reshaped.start(false))), None));
+    assert_eq!(finishes(&with_host(&reshaped.graph(), Class::Exact)), [[false, true, true, false]]);
+}
+
+#[test]
+fn positions_that_nobody_reads_are_left_out() {
+    let graph = |reads: bool| {
+        let b = Builder::new("pool");
+        at(&b, 7);
+        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [2, 3, 9, 8]));
+        let positions = b.iota(DType::I64, &[2, 3, 9, 8], 2).unwrap();
+        let (values, positions) = b.reduce_arg(x, positions, Reducer::ArgMax, &[2, 3]).unwrap();
+        b.output("y", OutputKind::User, values);
+        if reads {
+            b.output("i", OutputKind::User, positions);
+        }
+        b.finish()
+    };
+    for platform in [Platform::Cpu, Platform::CpuWithBlas] {
+        for special in [false, true] {
+            let (after, changes) = formulated_for(platform, &graph(false), Class::Reassociating, None);
+            assert!(rules(&changes).contains(&"unread-positions"), "{changes:?}");
+            assert!(after.nodes().iter().all(|n| !matches!(n.op, Op::Iota { .. } | Op::GetTupleElement { .. })));
+            let inputs = Random(1).inputs(&graph(false), special);
+            let [before, after] = [&graph(false), &after].map(|g| ir::eval(g, &inputs).unwrap());
+            assert!(crate::rules::tests::same(&before[0], &after[0], Class::Exact).is_ok());
+        }
+        let (_, changes) = formulated_for(platform, &graph(true), Class::Reassociating, None);
+        assert!(!rules(&changes).contains(&"unread-positions"));
+        let (_, changes) = formulated_for(platform, &graph(false), Class::Exact, None);
+        assert!(!rules(&changes).contains(&"unread-positions"), "zeros have signs");
+    }
 }

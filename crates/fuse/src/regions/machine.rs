@@ -1,7 +1,7 @@
 //! What regions are priced by: a machine's rates, and the one function from work and bytes to time.
 
 use crate::measure::{Effort, convolution, dot, numel};
-use ir::{Node, Op, Precision, Type};
+use ir::{Op, Precision, Type};
 
 /// What a machine has. Rates are peaks per second of one device, sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ impl Machine {
     }
 
     /// What `node` computes from operands of types `args`.
-    pub(super) fn work(&self, node: &Node, args: &[&Type]) -> Work {
-        let results = numel(&node.ty);
+    pub(super) fn work(&self, op: &Op, ty: &Type, args: &[&Type]) -> Work {
+        let results = numel(ty);
         let vector = |count, rate| Work { matrix: 0, vector: picoseconds(count, rate) };
-        match &node.op {
-            Op::Unary(_) | Op::Binary(_) if is_dear(&node.op, &node.ty) => vector(results, self.transcendentals),
+        match op {
+            Op::Unary(_) | Op::Binary(_) if is_dear(op, ty) => vector(results, self.transcendentals),
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => {
                 vector(results, self.arithmetic)
             }
@@ -67,6 +67,7 @@ impl Machine {
             }
             Op::DotGeneral(d) => self.products(dot(d, args, results), args, d.precision),
             Op::Convolution(c) => self.products(convolution(c, args, results), args, c.precision),
+            Op::Finished(f) => self.work(&f.of, ty, args),
             Op::Sort { .. } => vector(results.saturating_mul(20), self.arithmetic),
             Op::RngBitGenerator { .. } => vector(results.saturating_mul(20), self.arithmetic),
             _ => Work::default(),

@@ -27,7 +27,7 @@ const PLAIN: [&str; 14] = [
 pub(super) fn name(graph: &Graph, members: &[ValueId]) -> String {
     let region = Named { graph, members };
     if let [only] = members.iter().filter(|v| !is_view(&graph.node(**v).op)).collect::<Vec<_>>()[..] {
-        return region.word(*only).unwrap_or("copy").to_owned();
+        return short(region.words(*only).collect());
     }
     if let Some(update) = region.update() {
         return update.to_owned();
@@ -37,7 +37,7 @@ pub(super) fn name(graph: &Graph, members: &[ValueId]) -> String {
     let mut words: Vec<(usize, &'static str)> = pattern.into_iter().map(|(word, _, end)| (end.index(), word)).collect();
     let end = pattern.map_or(0, |p| p.2.index());
     for v in members.iter().filter(|v| v.index() < start || v.index() > end || region.is_product(**v)) {
-        words.extend(region.word(*v).map(|w| (v.index(), w)));
+        words.extend(region.words(*v).map(|w| (v.index(), w)));
     }
     words.sort_by_key(|w| w.0);
     short(words.into_iter().map(|w| w.1).collect())
@@ -77,7 +77,7 @@ impl Named<'_> {
         self.members.iter().any(|v| test(self.op(*v)))
     }
     fn is_product(&self, v: ValueId) -> bool {
-        matches!(self.op(v), Op::DotGeneral(_) | Op::Convolution(_))
+        matches!(self.op(v), Op::DotGeneral(_) | Op::Convolution(_) | Op::Finished(_))
     }
 
     /// An optimizer's step: what it writes over its inputs.
@@ -227,9 +227,20 @@ impl Named<'_> {
         self.members.iter().any(|v| self.graph.node(*v).operands.iter().any(|&o| from(o)))
     }
 
+    /// What an op is called, and what it does to its result before it writes it.
+    fn words(&self, v: ValueId) -> impl Iterator<Item = &'static str> {
+        let finish = match self.op(v) {
+            Op::Finished(f) => [(f.scale, "scale"), (f.bias, "bias"), (f.addend, "add"), (f.relu, "relu")],
+            _ => [(false, ""); 4],
+        };
+        self.word(v).into_iter().chain(finish.into_iter().filter(|step| step.0).map(|step| step.1))
+    }
+
     /// What an op is called; none for what goes without saying.
     fn word(&self, v: ValueId) -> Option<&'static str> {
         Some(match self.op(v) {
+            Op::Finished(f) if matches!(f.of, Op::Convolution(_)) => "conv",
+            Op::Finished(_) => "matmul",
             Op::DotGeneral(_) => "matmul",
             Op::Convolution(_) => "conv",
             Op::Unary(u) => return self.unary(*u, v),

@@ -88,7 +88,7 @@ impl<'g> Steps<'g> {
             all: vec![],
             of: vec![None; graph.nodes().len()],
             readers: vec![vec![]; graph.nodes().len()],
-            work: graph.nodes().iter().map(|n| machine.work(n, &types(graph, n))).collect(),
+            work: graph.nodes().iter().map(|n| machine.work(&n.op, &n.ty, &types(graph, n))).collect(),
             bytes: graph.nodes().iter().map(|n| bytes(&n.ty)).collect(),
             projections: BTreeMap::new(),
         };
@@ -307,7 +307,7 @@ fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
 fn kind(op: &Op) -> Kind {
     match op {
         Op::Reduce { .. } => Kind::Reduce,
-        Op::DotGeneral(_) | Op::Convolution(_) => Kind::Product,
+        Op::DotGeneral(_) | Op::Convolution(_) | Op::Finished(_) => Kind::Product,
         Op::OptimizationBarrier | Op::HostBarrier => Kind::Barrier,
         Op::DynamicUpdateSlice
         | Op::Gather(_)

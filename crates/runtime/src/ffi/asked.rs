@@ -1,6 +1,6 @@
 //! What programs may ask for: how each kind of call is read, checked, and shared among threads.
 
-use hostcall::{Convolution, Product};
+use hostcall::{Computes, Convolution, Product};
 
 use super::blas::{Blas, Element, Operands};
 use super::convolve::Call;
@@ -10,6 +10,9 @@ use super::team::{self, Threads};
 pub(super) trait Asked: Sized {
     /// What its numbers say; `None` if they are not such a call's.
     fn decode(numbers: &[i64]) -> Option<Self>;
+
+    /// Whether its result can be finished, and by how many biases.
+    fn features(&self) -> Option<usize>;
 
     /// Whether it reads and writes exactly what operands and a result of so many elements hold.
     fn fits(&self, lhs: usize, rhs: usize, out: usize) -> bool;
@@ -24,6 +27,10 @@ pub(super) trait Asked: Sized {
 impl Asked for Product {
     fn decode(numbers: &[i64]) -> Option<Self> {
         Product::decode(numbers)
+    }
+
+    fn features(&self) -> Option<usize> {
+        Some(self.n)
     }
 
     fn fits(&self, lhs: usize, rhs: usize, out: usize) -> bool {
@@ -43,6 +50,10 @@ impl Asked for Convolution {
         Convolution::decode(numbers)
     }
 
+    fn features(&self) -> Option<usize> {
+        (self.computes == Computes::Map).then(|| self.groups * self.features)
+    }
+
     fn fits(&self, lhs: usize, rhs: usize, out: usize) -> bool {
         self.fits(lhs, rhs, out)
     }
@@ -58,7 +69,7 @@ impl Asked for Convolution {
         // The first part of the sum goes to the result, the others beside it.
         let len = self.kernel_len().unwrap_or_default();
         let mut others = vec![T::ZERO; len * (tasks.len() - 1)];
-        let beside = Operands { lhs: operands.lhs, rhs: operands.rhs, out: others.as_mut_ptr() };
+        let beside = Operands { out: others.as_mut_ptr(), ..operands };
         let part = |i: usize| {
             // SAFETY: each task has memory of its own, of the result's size.
             let operands = unsafe { if i == 0 { operands.later(0) } else { beside.later((i - 1) * len) } };

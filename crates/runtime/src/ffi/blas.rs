@@ -1,12 +1,13 @@
 //! The matrix products of a BLAS that is in the process, such as the one in PyTorch's library.
 
 use std::ffi::{c_char, c_int};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, MulAssign};
 use std::path::Path;
 
 use libloading::os::unix::Library;
 
 use super::api::loader_message;
+use super::finishing::{Features, Finishing};
 use crate::error::{Error, Result};
 use hostcall::{Product, Strides, Tile};
 
@@ -39,7 +40,7 @@ pub(crate) struct Blas {
 }
 
 /// A type that BLAS multiplies.
-pub(super) trait Element: Copy + AddAssign + Send + Sync {
+pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Send + Sync {
     const ZERO: Self;
     const ONE: Self;
     fn gemm(blas: &Blas) -> Gemm<Self>;
@@ -76,24 +77,26 @@ pub(super) struct Out<T> {
     pub(super) add: bool,
 }
 
-/// Where a product's operands and its result are.
+/// Where a product's operands and its result are, and what is done to the result.
+#[derive(Clone, Copy)]
 pub(super) struct Operands<T> {
     pub(super) lhs: *const T,
     pub(super) rhs: *const T,
     pub(super) out: *mut T,
+    pub(super) finish: Finishing<T>,
 }
 
 // SAFETY: whoever makes one vouches that the operands are only read and tiles of the result are written by one thread each.
 unsafe impl<T> Sync for Operands<T> {}
 
-impl<T> Operands<T> {
+impl<T: Copy> Operands<T> {
     /// The same whose result begins so many elements later.
     ///
     /// # Safety
     /// There are so many.
     pub(super) unsafe fn later(&self, elements: usize) -> Operands<T> {
         // SAFETY: forwarded to the caller.
-        Operands { lhs: self.lhs, rhs: self.rhs, out: unsafe { self.out.add(elements) } }
+        Operands { out: unsafe { self.out.add(elements) }, ..*self }
     }
 }
 
@@ -125,7 +128,8 @@ impl Blas {
     fn multiplies(&self) -> bool {
         let product = Product::decode(&[2, 2, 3, 3, 1, 2, 1]).expect("seven numbers");
         let (lhs, rhs, mut out) = ([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0f32, 0.0, 0.0, 1.0, 2.0, 2.0], [f32::NAN; 4]);
-        let operands = Operands { lhs: lhs.as_ptr(), rhs: rhs.as_ptr(), out: out.as_mut_ptr() };
+        let (lhs, rhs, finish) = (lhs.as_ptr(), rhs.as_ptr(), Finishing::NOTHING);
+        let operands = Operands { lhs, rhs, out: out.as_mut_ptr(), finish };
         // SAFETY: the arrays have the sizes that the product says.
         self.alone(|| unsafe { self.tile(&product, &operands, &Tile { rows: 0..2, columns: 0..2, products: 0..1 }) });
         out == [7.0, 8.0, 16.0, 17.0]
@@ -153,8 +157,13 @@ impl Blas {
             unsafe {
                 let lhs = Matrix { at: operands.lhs.add(at_lhs + tile.rows.start * lhs.row), strides: lhs };
                 let rhs = Matrix { at: operands.rhs.add(at_rhs + tile.columns.start * rhs.column), strides: rhs };
-                let at = operands.out.add((index * product.m + tile.rows.start) * n + tile.columns.start);
-                self.multiply([tile.rows.len(), tile.columns.len(), k], lhs, rhs, Out { at, row: n, add: false });
+                let first = (index * product.m + tile.rows.start) * n + tile.columns.start;
+                let out = Out { at: operands.out.add(first), row: n, add: false };
+                self.multiply([tile.rows.len(), tile.columns.len(), k], lhs, rhs, out);
+                for row in 0..tile.rows.len() {
+                    let features = Features::From(tile.columns.start);
+                    operands.finish.apply(operands.out, first + row * n, tile.columns.len(), features);
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use hostcall::{Columns, Computes, Convolution, Strides, Task};
 
 use super::blas::{Blas, Element, Matrix, Operands, Out};
 use super::columns::Taps;
+use super::finishing::Features;
 
 /// Memory that lies as vector instructions like it.
 #[derive(Clone, Copy)]
@@ -96,12 +97,14 @@ impl<T: Element> Call<'_, T> {
                 };
                 let read = self.columns(part, chunk, read);
                 self.blas.multiply([features, columns, rows], kernel, read, out);
-                if several {
-                    self.each_feature(part, chunk, |map, here| {
-                        let to = slice::from_raw_parts_mut(self.operands.out.add(map), here.len());
-                        to.copy_from_slice(&made[here]);
-                    });
-                }
+                self.each_feature(part, chunk, |feature, map, here| {
+                    let Operands { out, finish, .. } = self.operands;
+                    let len = here.len();
+                    if several {
+                        slice::from_raw_parts_mut(out.add(map), len).copy_from_slice(&made[here]);
+                    }
+                    finish.apply(out, map, len, Features::All(feature));
+                });
             }
         });
     }
@@ -197,7 +200,7 @@ impl<T: Element> Call<'_, T> {
             // SAFETY: as above.
             return Matrix { at: unsafe { map.add(at) }, strides: in_rows(self.of.windows()) };
         }
-        self.each_feature(part, chunk, |at, here| {
+        self.each_feature(part, chunk, |_, at, here| {
             // SAFETY: as above.
             let from = unsafe { slice::from_raw_parts(map.add(at), here.len()) };
             read[here].copy_from_slice(from);
@@ -214,14 +217,15 @@ impl<T: Element> Call<'_, T> {
         turned(Matrix { at, strides: in_rows(groups * channels * self.of.taps()) })
     }
 
-    /// Calls `f` with where `chunk`'s windows of each feature of each image are in the map, and where in a matrix of them.
-    fn each_feature(&self, part: &Part<'_>, chunk: &Columns, mut f: impl FnMut(usize, Range<usize>)) {
+    /// Calls `f` with each feature, where `chunk`'s windows of it are in the map for each image, and where in a matrix of them.
+    fn each_feature(&self, part: &Part<'_>, chunk: &Columns, mut f: impl FnMut(usize, usize, Range<usize>)) {
         let (windows, count) = (chunk.windows.len(), chunk.len());
         for (i, image) in chunk.images.clone().enumerate() {
             let first = self.map_at(part, image, chunk.windows.start);
             for feature in 0..part.features.len() {
                 let here = feature * count + i * windows;
-                f(first + feature * self.of.windows(), here..here + windows);
+                let number = part.group * self.of.features + part.features.start + feature;
+                f(number, first + feature * self.of.windows(), here..here + windows);
             }
         }
     }

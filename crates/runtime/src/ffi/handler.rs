@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 use super::api::Api;
 use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
+use super::finishing::Finishing;
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Product};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Product};
 
 /// `PJRT_Extension_Type_FFI`.
 const EXTENSION: c_int = 5;
@@ -255,21 +256,32 @@ unsafe fn answered_metadata(frame: &XLA_FFI_CallFrame) -> bool {
 /// Computes what `frame` asks for; `None` if that is no such call.
 unsafe fn compute<A: Asked>(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: forwarded to the caller.
-    let (asked, lhs, rhs, out) = unsafe {
-        let (args, rets) = operands(frame)?;
-        let (&[lhs, rhs], &[out]) = (&args[..], &rets[..]) else { return None };
-        (A::decode(numbers(&frame.attrs)?)?, lhs, rhs, out)
+    let (args, rets) = unsafe { operands(frame)? };
+    let (&[lhs, rhs, ref added @ ..], &[out]) = (&args[..], &rets[..]) else { return None };
+    // SAFETY: likewise.
+    let (finish, own) = Finish::decode(unsafe { numbers(&frame.attrs)? })?;
+    let asked = A::decode(own)?;
+    let mut sizes = Vec::with_capacity(3);
+    for _ in [finish.scale, finish.bias].into_iter().filter(|&is_there| is_there) {
+        sizes.push(asked.features()?);
+    }
+    // SAFETY: likewise.
+    let fits = unsafe {
+        if finish.addend {
+            sizes.push(len(out)?);
+        }
+        let given = added.iter().map(|&a| len(a)).collect::<Option<Vec<_>>>()?;
+        given == sizes && asked.fits(len(lhs)?, len(rhs)?, len(out)?)
     };
-    // SAFETY: as above.
-    let fits = unsafe { asked.fits(len(lhs)?, len(rhs)?, len(out)?) };
-    if !fits || lhs.dtype != out.dtype || rhs.dtype != out.dtype {
+    let finishes = finish == Finish::default() || asked.features().is_some();
+    if !fits || !finishes || args.iter().any(|a| a.dtype != out.dtype) {
         return None;
     }
     match out.dtype {
         // SAFETY: the operands have this type, and the call fits them.
-        XLA_FFI_DataType_F32 => unsafe { compute_in::<f32, A>(frame, &asked, [lhs, rhs, out]) },
+        XLA_FFI_DataType_F32 => unsafe { compute_in::<f32, A>(frame, &asked, finish, &args, out) },
         // SAFETY: as above.
-        XLA_FFI_DataType_F64 => unsafe { compute_in::<f64, A>(frame, &asked, [lhs, rhs, out]) },
+        XLA_FFI_DataType_F64 => unsafe { compute_in::<f64, A>(frame, &asked, finish, &args, out) },
         _ => None,
     }
 }
@@ -277,9 +289,13 @@ unsafe fn compute<A: Asked>(frame: &XLA_FFI_CallFrame) -> Option<()> {
 unsafe fn compute_in<T: Element, A: Asked>(
     frame: &XLA_FFI_CallFrame,
     asked: &A,
-    [lhs, rhs, out]: [&XLA_FFI_Buffer; 3],
+    finish: Finish,
+    args: &[&XLA_FFI_Buffer],
+    out: &XLA_FFI_Buffer,
 ) -> Option<()> {
-    let operands = Operands::<T> { lhs: lhs.data.cast(), rhs: rhs.data.cast(), out: out.data.cast() };
+    let at = args.iter().map(|a| a.data.cast_const().cast::<T>()).collect::<Vec<_>>();
+    let (&[lhs, rhs], added) = at.split_first_chunk::<2>()?;
+    let operands = Operands { lhs, rhs, out: out.data.cast(), finish: Finishing::new(finish, added)? };
     let pool = Pool(frame);
     // SAFETY: forwarded to the caller; XLA gives a result to one call.
     unsafe { asked.compute(BLAS.get()?, operands, &pool, pool.threads()) };

@@ -21,6 +21,7 @@ mod columns;
 mod convolve;
 mod event;
 mod executable;
+mod finishing;
 mod handler;
 mod host;
 mod launch;
