@@ -91,6 +91,9 @@ bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU; fused mo
 	$(PYTHON) benches/eager.py
 	$(PYTHON) benches/fused.py --set small,loops
 	$(PYTHON) benches/fused.py --set large
+	$(PYTHON) benches/fused_soak.py first
+	$(PYTHON) benches/fused_soak.py memory
+	$(PYTHON) benches/fused_soak.py growth --steps 20000 --models mlp
 
 bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
 	$(PYTHON) benches/fuse.py patterns

@@ -260,6 +260,23 @@ def test_memory_of_what_nobody_holds_is_never_taken(deterministic: None) -> None
     assert torch.tpu.max_memory_allocated() - base <= 2 * x.nbytes  # type: ignore[attr-defined]
 
 
+def test_what_a_region_takes_over_is_counted_once() -> None:
+    x = torch.ones(1 << 18, device="tpu")
+
+    def step() -> None:
+        x.mul_(1.5).add_(1)
+        torch.tpu.synchronize()  # type: ignore[attr-defined]
+
+    with fused_at_once():
+        step()
+        step()
+        torch.tpu.reset_peak_memory_stats()  # type: ignore[attr-defined]
+        base = torch.tpu.memory_allocated()  # type: ignore[attr-defined]
+        step()
+    assert torch.tpu.max_memory_allocated() - base < x.nbytes / 2  # type: ignore[attr-defined]
+    assert torch.tpu.memory_allocated() == base  # type: ignore[attr-defined]
+
+
 def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) -> None:
     with torchtpu.eager_mode("fused"):
         for i in range(6):

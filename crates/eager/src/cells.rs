@@ -138,6 +138,13 @@ impl Held {
             self.ledger.values.add(1);
         }
     }
+    /// Counts its bytes no longer: another value has its memory.
+    pub(crate) fn hand_over(&self) {
+        if self.counted.swap(false, Ordering::Relaxed) {
+            self.ledger.bytes.remove(self.bytes);
+            self.ledger.values.remove(1);
+        }
+    }
     /// What it is to the region `serial`; nothing yet, perhaps.
     pub(crate) fn home(&self, serial: u64) -> Option<Home> {
         let home = self.home.load(Ordering::Relaxed);
@@ -187,10 +194,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if *self.counted.get_mut() {
-            self.ledger.bytes.remove(self.bytes);
-            self.ledger.values.remove(1);
-        }
+        self.hand_over();
     }
 }
 

@@ -573,3 +573,45 @@ fn distinct_below(dims: &[usize], rank: usize) -> bool {
 fn is_permutation(dims: &[usize], rank: usize) -> bool {
     dims.len() == rank && distinct_below(dims, rank)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    fn ty(shape: &[usize]) -> TensorType {
+        TensorType::new(DType::F32, shape.iter().copied())
+    }
+
+    fn dot(host: bool) -> Op {
+        Op::DotGeneral(DotGeneral {
+            lhs_batch: smallvec![],
+            rhs_batch: smallvec![],
+            lhs_contract: smallvec![1],
+            rhs_contract: smallvec![0],
+            precision: Precision::Default,
+            out: DType::F32,
+            host,
+        })
+    }
+
+    #[test]
+    fn what_finishes_fits_the_result() {
+        let finished =
+            |of: Op, scale, bias, addend| Op::Finished(Box::new(Finished { of, scale, bias, addend, relu: true }));
+        let given = |op: &Op, added: &[&[usize]]| {
+            let args: Vec<Type> = [&[5, 6][..], &[6, 3, 4]].iter().chain(added).map(|shape| ty(shape).into()).collect();
+            infer(op, &args.iter().collect::<Vec<_>>(), &[])
+        };
+        let all = finished(dot(true), true, true, true);
+        assert_eq!(given(&all, &[&[3, 4], &[3, 4], &[5, 3, 4]]).unwrap(), ty(&[5, 3, 4]).into());
+        assert_eq!(given(&finished(dot(true), false, false, false), &[]).unwrap(), ty(&[5, 3, 4]).into());
+        for added in [&[&[3, 4][..], &[3, 4]][..], &[&[12], &[3, 4], &[5, 3, 4]], &[&[3, 4], &[3, 4], &[5, 12]]] {
+            assert!(given(&all, added).is_err(), "{added:?}");
+        }
+        let nested = finished(finished(dot(true), false, false, false), false, false, false);
+        for of in [finished(dot(false), false, false, false), nested, finished(Op::Select, false, false, false)] {
+            assert!(given(&of, &[]).is_err(), "{of:?}");
+        }
+    }
+}

@@ -132,10 +132,11 @@ impl Core {
         let name = begin.map(|_| self.lock().region_name(bundle.calls.iter().map(|call| call.origin)));
         let run = catch_unwind(AssertUnwindSafe(|| self.execute_bundle(starter, &bundle)));
         let run = run.unwrap_or_else(|_| Err(Error::internal("starting a region panicked")));
-        let taken_over = run.is_err() && bundle.is_taken_over();
+        let taken_over: Vec<usize> = bundle.taken_over().collect();
         let Bundle { calls, outer, outputs, device, origin, .. } = bundle;
         match run {
             Ok(run) => {
+                taken_over.into_iter().for_each(|n| outer[n].hand_over());
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.count();
                     output.fill(Ok(buffer));
@@ -143,7 +144,7 @@ impl Core {
                 self.note_span(begin, &run.done, device, origin, name.as_deref());
                 self.watch_at_most(device, run.done, origin, MOST_UNDER_WAY);
             }
-            Err(error) if taken_over => {
+            Err(error) if !taken_over.is_empty() => {
                 let error = self.explain(&self.lock(), error, origin);
                 outputs.iter().for_each(|output| output.fill(Err(error.clone())));
                 self.note_failure(device, error);
@@ -184,12 +185,15 @@ impl Bundle {
         Bundle { job, calls, outer, uses, outputs, device, origin: Origin { op: REGION, location } }
     }
 
-    /// Whether the plugin has kept something that it was to take over.
-    fn is_taken_over(&self) -> bool {
-        let Some(Ok(fused)) = self.job.done.get() else { return false };
-        fused.kernel.executable.signature().donated.iter().any(|&i| match fused.inputs[i] {
-            Input::Outer(n) => self.outer[n].buffer().is_ok_and(Buffer::is_gone),
-            _ => false,
+    /// What the plugin has taken over of what goes into the region.
+    fn taken_over(&self) -> impl Iterator<Item = usize> {
+        let fused = self.job.done.get().and_then(|made| made.as_ref().ok());
+        let donated = fused
+            .into_iter()
+            .flat_map(|fused| fused.kernel.executable.signature().donated.iter().map(|&i| fused.inputs[i]));
+        donated.filter_map(|input| match input {
+            Input::Outer(n) if self.outer[n].buffer().is_ok_and(Buffer::is_gone) => Some(n),
+            _ => None,
         })
     }
 
