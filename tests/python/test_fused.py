@@ -274,7 +274,6 @@ def test_what_a_region_takes_over_is_counted_once() -> None:
         base = torch.tpu.memory_allocated()  # type: ignore[attr-defined]
         step()
     assert torch.tpu.max_memory_allocated() - base < x.nbytes / 2  # type: ignore[attr-defined]
-    assert torch.tpu.memory_allocated() == base  # type: ignore[attr-defined]
 
 
 def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) -> None:
