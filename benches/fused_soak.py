@@ -66,19 +66,8 @@ def programs(stats: dict[str, Any]) -> dict[str, int]:
 
 def elsewhere(chosen: str, model: str, mode: str, steps: int) -> dict[str, Any]:
     """The same in a process that finds nothing compiled."""
-    command = [
-        sys.executable,
-        __file__,
-        "work",
-        "--set",
-        chosen,
-        "--models",
-        model,
-        "--mode",
-        mode,
-        "--steps",
-        str(steps),
-    ]
+    options = [f"--set={chosen}", f"--models={model}", f"--mode={mode}", f"--steps={steps}"]
+    command = [sys.executable, __file__, "work", *options]
     environment = {**os.environ, "TORCHTPU_CACHE_DIR": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -127,13 +116,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    if args.what == "work":
-        print(json.dumps(work(args.set, args.models, args.mode, args.steps)))
-        return
     from steps import SETS
 
     models = args.models.split(",") if args.models else list(SETS[args.set])
+    if unknown := [model for model in models if model not in SETS[args.set]]:
+        parser.error(f"the {args.set} set has no {', '.join(unknown)}; it has {', '.join(SETS[args.set])}")
+    if args.steps < 1 or args.rounds < 1:
+        parser.error("--steps and --rounds are at least 1")
     match args.what:
+        case "work":
+            print(json.dumps(work(args.set, models[0], args.mode, args.steps)))
         case "first":
             first(args.set, models, args.rounds)
         case "memory":

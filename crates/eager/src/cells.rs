@@ -138,8 +138,8 @@ impl Held {
             self.ledger.values.add(1);
         }
     }
-    /// Counts its bytes no longer: another value has its memory.
-    pub(crate) fn hand_over(&self) {
+    /// Counts its bytes no longer: it is gone, or another value has its memory.
+    pub(crate) fn uncount(&self) {
         if self.counted.swap(false, Ordering::Relaxed) {
             self.ledger.bytes.remove(self.bytes);
             self.ledger.values.remove(1);
@@ -194,7 +194,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.hand_over();
+        self.uncount();
     }
 }
 

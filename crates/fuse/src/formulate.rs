@@ -1,15 +1,15 @@
 //! Ops said in the way that is fastest on the platform, and layouts chosen for the whole graph.
 //!
-//! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are said otherwise ([`depthwise`]), or are matrix products and
-//! said so ([`single_window`]); the graph is laid out with features last ([`layout`]); what is left of groups becomes
-//! loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]). Where the host offers to multiply, it gets convolutions,
-//! which come first then since it takes them as they lie ([`host_convolution`]), and products ([`host_product`], [`pointwise`]), and
-//! what is done to their results ([`host_finish`]);
-//! others get their operands in the order in which
-//! they are packed well ([`product_order`]). What several loops read is [computed once](computed_once), the largest elements of
-//! rows are found among integers ([`row_maximum`]), rows are summed in parts ([`row_sums`]), neighbouring dimensions are reduced
-//! as one ([`joined_dims`]), and keys are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
-//! 2 cores; a TPU's compiler chooses formulations and layouts itself.
+//! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are
+//! said otherwise ([`depthwise`]), or are matrix products and said so ([`single_window`]); the graph is laid out with features
+//! last ([`layout`]); what is left of groups becomes loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]).
+//! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
+//! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
+//! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
+//! [computed once](computed_once). In loops, the largest elements of rows are found among integers ([`row_maximum`]), rows are
+//! summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in one
+//! integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores; a TPU's
+//! compiler chooses formulations and layouts itself.
 
 mod computed_once;
 mod depthwise;

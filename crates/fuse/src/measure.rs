@@ -2,7 +2,7 @@
 //! ([`crate::cost`]) and that of regions ([`crate::regions::Machine`]).
 
 use ir::op::{Binary, Convolution, DotGeneral, Unary};
-use ir::{TensorType, Type};
+use ir::{Graph, Op, TensorType, Type, ValueId};
 
 /// What an element of an elementwise op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,19 @@ impl Effort {
             Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => Effort::Dear,
             _ => Effort::Cheap,
         }
+    }
+}
+
+/// Whether each element of the result is computed of the operands' elements at its place.
+pub(crate) fn is_elementwise(op: &Op) -> bool {
+    matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. })
+}
+
+/// What `value` is a reshape of, or itself.
+pub(crate) fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
+    match graph.node(value).op {
+        Op::Reshape { .. } => unshaped(graph, graph.node(value).operands[0]),
+        _ => value,
     }
 }
 

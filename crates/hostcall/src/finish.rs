@@ -1,7 +1,7 @@
 //! What is done to a result before it leaves the cache.
 
 /// `max(result * scale + bias + addend, 0)`, each of the four where it is asked for, in this order. The first three are further
-/// operands of the call, of the result's type.
+/// operands of the call, of the result's element type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finish {
     /// A number for each feature: a column of a product, a feature of a convolution.
@@ -20,6 +20,12 @@ impl Finish {
         let flags = [self.scale, self.bias, self.addend, self.relu];
         let bits = flags.iter().enumerate().map(|(i, &flag)| i64::from(flag) << i).sum();
         [bits].into_iter().chain(call).collect()
+    }
+
+    /// How many elements each further operand has, of a result of so many, which are of so many features.
+    pub fn sizes(self, features: usize, elements: usize) -> Vec<usize> {
+        let all = [(self.scale, features), (self.bias, features), (self.addend, elements)];
+        all.into_iter().filter(|operand| operand.0).map(|operand| operand.1).collect()
     }
 
     /// What [`Finish::encode`] wrote, and the call's own numbers; `None` if it did not write this.

@@ -321,6 +321,18 @@ fn products_of_the_host() {
     assert!(asked > 20, "{asked}");
 }
 
+/// A convolution of images that lie as the host takes them.
+fn of_the_host(dtype: DType) -> Convolution {
+    Convolution {
+        input_feature: 1,
+        input_spatial: smallvec![2, 3],
+        kernel_spatial: smallvec![2, 3],
+        output_spatial: smallvec![2, 3],
+        host: true,
+        ..programs::asymmetric_convolution(dtype)
+    }
+}
+
 #[test]
 fn convolutions_of_the_host() {
     let mut j = Judge::new();
@@ -331,12 +343,7 @@ fn convolutions_of_the_host() {
         padding: smallvec![(1, 2), (-1, 3)],
         lhs_dilation: smallvec![1, 1],
         rhs_dilation: smallvec![2, 1],
-        input_feature: 1,
-        input_spatial: smallvec![2, 3],
-        kernel_spatial: smallvec![2, 3],
-        output_spatial: smallvec![2, 3],
-        host: true,
-        ..programs::asymmetric_convolution(DType::F32)
+        ..of_the_host(DType::F32)
     };
     for (out, groups) in [(DType::F32, 1), (DType::F64, 2), (DType::F32, 3)] {
         let map = Convolution { strides: smallvec![2, 1], feature_group_count: groups, out, ..plain.clone() };
@@ -389,15 +396,10 @@ fn results_finished_by_the_host() {
         };
         let convolution = Convolution {
             strides: smallvec![1, 1],
-            input_feature: 1,
-            input_spatial: smallvec![2, 3],
-            kernel_spatial: smallvec![2, 3],
-            output_spatial: smallvec![2, 3],
-            host: true,
             padding: smallvec![(0, 0), (0, 0)],
             lhs_dilation: smallvec![1, 1],
             rhs_dilation: smallvec![1, 1],
-            ..programs::asymmetric_convolution(dtype)
+            ..of_the_host(dtype)
         };
         // The product's features are two dimensions.
         type Case<'a> = (Op, [&'a [usize]; 2], &'a [usize], &'a [usize]);

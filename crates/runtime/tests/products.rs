@@ -252,8 +252,7 @@ fn finishes() -> impl Iterator<Item = Finish> {
 
 /// What `finish` adds to `len` elements of `features` features.
 fn added(finish: Finish, features: usize, len: usize) -> Vec<Vec<f32>> {
-    let sizes = [(finish.scale, features), (finish.bias, features), (finish.addend, len)];
-    sizes.into_iter().enumerate().filter(|(_, s)| s.0).map(|(i, s)| numbers(s.1, 4 + i)).collect()
+    finish.sizes(features, len).into_iter().enumerate().map(|(i, size)| numbers(size, 4 + i)).collect()
 }
 
 #[test]
@@ -323,6 +322,8 @@ fn what_cannot_be_finished_is_an_error() {
     let (lhs, rhs, out): (&[usize], &[usize], &[usize]) = (&[2, 3], &[3, 4], &[2, 4]);
     let gradient = convolutions().into_iter().find(|it| it.computes == Computes::Kernel).expect("there is one");
     let [image, map, kernel] = shapes(&gradient);
+    let all = i64::MAX as usize;
+    let endless = Convolution { computes: Computes::Map, groups: all, features: all, ..gradient.clone() };
     let with = |bits: i64, own: &[i64]| [&[bits], own].concat();
     type Case<'a> = (&'a str, Vec<&'a [usize]>, &'a [usize], Vec<i64>);
     let cases: Vec<Case<'_>> = vec![
@@ -333,6 +334,7 @@ fn what_cannot_be_finished_is_an_error() {
         (Product::TARGET, vec![lhs, rhs], out, with(16, &product)),
         (Product::TARGET, vec![lhs, rhs], out, with(-1, &product)),
         (Convolution::TARGET, vec![&image, &map], &kernel, with(8, &gradient.encode())),
+        (Convolution::TARGET, vec![&image, &map], &kernel, with(8, &endless.encode())),
     ];
     for (target, operands, out, numbers) in cases {
         let executable = compile(&client, &finished(target, &operands, out, &numbers, "f32"));

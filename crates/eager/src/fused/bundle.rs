@@ -136,7 +136,7 @@ impl Core {
         let Bundle { calls, outer, outputs, device, origin, .. } = bundle;
         match run {
             Ok(run) => {
-                taken_over.into_iter().for_each(|n| outer[n].hand_over());
+                taken_over.into_iter().for_each(|n| outer[n].uncount());
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.count();
                     output.fill(Ok(buffer));

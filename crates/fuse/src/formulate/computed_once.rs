@@ -5,7 +5,7 @@
 //! before it fuses loops, so the host is asked for the value. ConvNeXt's inference took 184 ms before, and 131 after.
 
 use super::rebuild::Rebuild;
-use crate::measure::Effort;
+use crate::measure::{Effort, is_elementwise};
 use crate::{Change, Changes, Class, Head};
 use ir::{Graph, LocId, Node, Op, Result};
 
@@ -26,7 +26,7 @@ pub(super) fn computed_once(graph: &Graph, changes: &mut Changes, within: Option
     for (node, uses) in graph.nodes().iter().zip(&uses) {
         let behind = ops_behind(node, &work);
         let once = behind >= LEAST
-            && is_elementwise(node)
+            && is_elementwise(&node.op)
             && is_float(node)
             && uses.are_apart()
             && changes.allows(Class::Exact);
@@ -66,7 +66,7 @@ fn uses(graph: &Graph) -> Vec<Uses> {
     for node in graph.nodes() {
         for v in &node.operands {
             let of = &mut uses[v.index()];
-            *if is_elementwise(node) { &mut of.elementwise } else { &mut of.others } += 1;
+            *if is_elementwise(&node.op) { &mut of.elementwise } else { &mut of.others } += 1;
         }
     }
     graph.outputs.iter().for_each(|o| uses[o.value.index()].others += 1);
@@ -78,16 +78,12 @@ fn is_float(node: &Node) -> bool {
     node.ty.tensor().is_some_and(|t| t.dtype.is_float())
 }
 
-fn is_elementwise(node: &Node) -> bool {
-    matches!(node.op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. })
-}
-
 /// Elementwise ops that a loop over `node` would run for an element, shared ones counted for each use.
 fn ops_behind(node: &Node, work: &[usize]) -> usize {
     let operands = node.operands.iter().map(|v| work[v.index()]).fold(0, usize::saturating_add);
     match node.op {
         Op::Unary(u) if Effort::of_unary(u) == Effort::Dear => operands.saturating_add(DEAR),
-        _ if is_elementwise(node) => operands.saturating_add(1),
+        _ if is_elementwise(&node.op) => operands.saturating_add(1),
         Op::Reshape { .. } | Op::BroadcastInDim { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Transpose { .. } => {
             operands
         }

@@ -1,13 +1,15 @@
 //! What is done to the results of the host's products and convolutions, done by the host too.
 //!
-//! A bias, a residual and a relu after a product are a loop of XLA's over what the product wrote, which its threads wake up for:
-//! of ResNet-50's inference such loops were a quarter of the time. The host does it to what is in the cache still.
+//! A bias, a residual and a relu after a product are a loop of XLA's over what the product wrote, which its threads wake up for: a
+//! quarter of ResNet-50's inference went by between its products. The host does it to what is in the cache still.
 
 use super::rebuild::Rebuild;
+use crate::analysis::is_number;
+use crate::measure::{is_elementwise, unshaped};
 use crate::{Change, Changes, Class, Head};
 use hostcall::Computes;
 use ir::op::Finished;
-use ir::{Binary, Dims, Graph, Literal, LocId, Node, Op, Operands, Result, ValueId};
+use ir::{Binary, Dims, Graph, LocId, Node, Number, Op, Operands, Result, ValueId};
 
 /// Name, class and reason.
 pub(super) const TOLD: (&str, Class, &str) =
@@ -221,7 +223,7 @@ impl<'a> Readers<'a> {
         // What is computed for this sum alone is better computed by the loop that adds it.
         let is_there = self.count[other.index()] > 1
             || ends[other.index()].is_some()
-            || !is_in_a_loop(&self.graph.node(self.unshaped(other)).op);
+            || !is_in_a_loop(&self.graph.node(unshaped(self.graph, other)).op);
         chain.addend = is_there.then_some(other);
         is_there
     }
@@ -255,15 +257,10 @@ impl<'a> Readers<'a> {
     fn is_zero(&self, v: ValueId) -> bool {
         let node = self.graph.node(v);
         match &node.op {
-            Op::Constant(l) => is_zero(l),
+            Op::Constant(l) => is_number(l, Number::Float(0.0)),
             Op::BroadcastInDim { .. } | Op::Reshape { .. } => node.operands.iter().all(|&v| self.is_zero(v)),
             _ => false,
         }
-    }
-
-    fn unshaped(&self, v: ValueId) -> ValueId {
-        let node = self.graph.node(v);
-        if matches!(node.op, Op::Reshape { .. }) { self.unshaped(node.operands[0]) } else { v }
     }
 
     /// Whether only loops read `v`, which may as well compute it.
@@ -277,14 +274,9 @@ impl<'a> Readers<'a> {
 
 /// Whether `op` is computed element by element where it is read.
 fn is_in_a_loop(op: &Op) -> bool {
-    matches!(
+    let is_moved = matches!(
         op,
-        Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Convert { .. }
-            | Op::BroadcastInDim { .. }
+        Op::BroadcastInDim { .. }
             | Op::Constant(_)
             | Op::Iota { .. }
             | Op::Slice { .. }
@@ -292,7 +284,8 @@ fn is_in_a_loop(op: &Op) -> bool {
             | Op::Transpose { .. }
             | Op::Concatenate { .. }
             | Op::Reverse { .. }
-    )
+    );
+    is_moved || is_elementwise(op)
 }
 
 /// The last dimensions of more than one element that have so many together.
@@ -306,9 +299,4 @@ fn trailing(shape: &[usize], elements: usize) -> Option<Dims> {
         dims.insert(0, d);
     }
     (found == elements).then_some(dims)
-}
-
-/// Whether `l` is a float that is zero everywhere.
-fn is_zero(l: &Literal) -> bool {
-    l.ty.dtype.is_float() && l.bytes.iter().all(|&b| b == 0)
 }

@@ -112,6 +112,17 @@ fn rows_of_what_takes_many_ops_are_summed_as_they_stand() {
 }
 
 #[test]
+fn rows_of_what_is_computed_once_are_summed_in_parts() {
+    let b = Builder::new("once");
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [64, 128]));
+    let deep = (0..9).try_fold(x, |x, _| b.unary(Unary::Tanh, x)).unwrap();
+    b.output("sums", OutputKind::User, b.reduce(deep, Reducer::Add, &[1]).unwrap());
+    b.output("y", OutputKind::User, b.unary(Unary::Abs, deep).unwrap());
+    let changes = formulated_for(Platform::CpuWithBlas, &b.finish(), Class::Reassociating, None).1;
+    assert_eq!(rules(&changes), ["computed-once", "row-sum-in-parts"]);
+}
+
+#[test]
 fn an_op_alone_is_not_reassociated_by_what_is_around_it() {
     let alone = |graph: &Graph| super::alone(graph, Class::Reassociating, Platform::Cpu).unwrap();
     let print = ir::text::print;
@@ -495,30 +506,40 @@ fn a_result_is_finished_as_far_as_it_can_be() {
 
 #[test]
 fn positions_that_nobody_reads_are_left_out() {
-    let graph = |reads: bool| {
+    let graph = |windows: bool, reads: bool| {
         let b = Builder::new("pool");
         at(&b, 7);
         let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [2, 3, 9, 8]));
         let positions = b.iota(DType::I64, &[2, 3, 9, 8], 2).unwrap();
-        let (values, positions) = b.reduce_arg(x, positions, Reducer::ArgMax, &[2, 3]).unwrap();
+        let mut window = ir::op::Window::trivial(4);
+        window.size[2..].copy_from_slice(&[3, 2]);
+        window.strides[2..].copy_from_slice(&[2, 2]);
+        window.padding[2..].copy_from_slice(&[(1, 1), (0, 1)]);
+        let op = match windows {
+            true => Op::ReduceWindow { reducer: Reducer::ArgMax, window },
+            false => Op::Reduce { reducer: Reducer::ArgMax, dims: [2, 3].into_iter().collect() },
+        };
+        let both = b.push(op, &[x, positions], vec![]).unwrap();
+        let (values, positions) = (b.element(both, 0).unwrap(), b.element(both, 1).unwrap());
         b.output("y", OutputKind::User, values);
         if reads {
             b.output("i", OutputKind::User, positions);
         }
         b.finish()
     };
-    for platform in [Platform::Cpu, Platform::CpuWithBlas] {
+    for (platform, windows) in [Platform::Cpu, Platform::CpuWithBlas].into_iter().flat_map(|p| [(p, false), (p, true)])
+    {
         for special in [false, true] {
-            let (after, changes) = formulated_for(platform, &graph(false), Class::Reassociating, None);
+            let (after, changes) = formulated_for(platform, &graph(windows, false), Class::Reassociating, None);
             assert!(rules(&changes).contains(&"unread-positions"), "{changes:?}");
             assert!(after.nodes().iter().all(|n| !matches!(n.op, Op::Iota { .. } | Op::GetTupleElement { .. })));
-            let inputs = Random(1).inputs(&graph(false), special);
-            let [before, after] = [&graph(false), &after].map(|g| ir::eval(g, &inputs).unwrap());
+            let inputs = Random(1).inputs(&graph(windows, false), special);
+            let [before, after] = [&graph(windows, false), &after].map(|g| ir::eval(g, &inputs).unwrap());
             assert!(crate::rules::tests::same(&before[0], &after[0], Class::Exact).is_ok());
         }
-        let (_, changes) = formulated_for(platform, &graph(true), Class::Reassociating, None);
+        let (_, changes) = formulated_for(platform, &graph(windows, true), Class::Reassociating, None);
         assert!(!rules(&changes).contains(&"unread-positions"));
-        let (_, changes) = formulated_for(platform, &graph(false), Class::Exact, None);
+        let (_, changes) = formulated_for(platform, &graph(windows, false), Class::Exact, None);
         assert!(!rules(&changes).contains(&"unread-positions"), "zeros have signs");
     }
 }

@@ -51,7 +51,7 @@ impl Machine {
         picoseconds(bytes, self.bandwidth)
     }
 
-    /// What `node` computes from operands of types `args`.
+    /// What `op` computes, of operands of types `args` and for a result of type `ty`.
     pub(super) fn work(&self, op: &Op, ty: &Type, args: &[&Type]) -> Work {
         let results = numel(ty);
         let vector = |count, rate| Work { matrix: 0, vector: picoseconds(count, rate) };

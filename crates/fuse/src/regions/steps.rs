@@ -5,7 +5,7 @@
 //! XLA does: such a step reads what the remade nodes are made from.
 
 use super::machine::{Machine, Work, is_dear};
-use crate::measure::bytes;
+use crate::measure::{bytes, unshaped};
 use ir::{Graph, Node, Op, OutputKind, Type, ValueId};
 use std::collections::BTreeMap;
 
@@ -294,14 +294,6 @@ fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (V
     }
     reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(taken)));
     (reads, whole.min(taken))
-}
-
-/// What `value` is a reshape of, or itself.
-fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
-    match graph.node(value).op {
-        Op::Reshape { .. } => unshaped(graph, graph.node(value).operands[0]),
-        _ => value,
-    }
 }
 
 fn kind(op: &Op) -> Kind {

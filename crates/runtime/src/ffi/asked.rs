@@ -11,7 +11,7 @@ pub(super) trait Asked: Sized {
     /// What its numbers say; `None` if they are not such a call's.
     fn decode(numbers: &[i64]) -> Option<Self>;
 
-    /// Whether its result can be finished, and by how many biases.
+    /// How many features its result has; `None` if it cannot be finished, or beyond what can be counted.
     fn features(&self) -> Option<usize>;
 
     /// Whether it reads and writes exactly what operands and a result of so many elements hold.
@@ -51,7 +51,7 @@ impl Asked for Convolution {
     }
 
     fn features(&self) -> Option<usize> {
-        (self.computes == Computes::Map).then(|| self.groups * self.features)
+        if self.computes == Computes::Map { self.groups.checked_mul(self.features) } else { None }
     }
 
     fn fits(&self, lhs: usize, rhs: usize, out: usize) -> bool {

@@ -261,20 +261,13 @@ unsafe fn compute<A: Asked>(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: likewise.
     let (finish, own) = Finish::decode(unsafe { numbers(&frame.attrs)? })?;
     let asked = A::decode(own)?;
-    let mut sizes = Vec::with_capacity(3);
-    for _ in [finish.scale, finish.bias].into_iter().filter(|&is_there| is_there) {
-        sizes.push(asked.features()?);
-    }
+    let features = if finish == Finish::default() { 0 } else { asked.features()? };
     // SAFETY: likewise.
     let fits = unsafe {
-        if finish.addend {
-            sizes.push(len(out)?);
-        }
         let given = added.iter().map(|&a| len(a)).collect::<Option<Vec<_>>>()?;
-        given == sizes && asked.fits(len(lhs)?, len(rhs)?, len(out)?)
+        given == finish.sizes(features, len(out)?) && asked.fits(len(lhs)?, len(rhs)?, len(out)?)
     };
-    let finishes = finish == Finish::default() || asked.features().is_some();
-    if !fits || !finishes || args.iter().any(|a| a.dtype != out.dtype) {
+    if !fits || args.iter().any(|a| a.dtype != out.dtype) {
         return None;
     }
     match out.dtype {

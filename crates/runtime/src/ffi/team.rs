@@ -139,6 +139,15 @@ mod tests {
     }
 
     #[test]
+    fn no_more_are_asked_for_than_may_work() {
+        for (at_once, tasks, asked) in [(2, 9, 1), (4, 3, 2), (1, 5, 0)] {
+            let pool = Starting(AtomicUsize::new(100));
+            run(&pool, at_once, tasks, &|_| {});
+            assert_eq!(100 - pool.0.load(Ordering::Relaxed), asked, "{at_once} {tasks}");
+        }
+    }
+
+    #[test]
     fn threads_that_never_come_are_not_waited_for() {
         let (pool, sum) = (Stuck(Mutex::default()), AtomicU64::new(0));
         run(&pool, 4, 4, &|i| {
