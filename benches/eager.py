@@ -10,7 +10,6 @@ is what a call takes until it returns; whole is with the wait for the device.
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import time
 from collections.abc import Callable
@@ -21,8 +20,8 @@ import torch
 import torchtpu
 from torch import Tensor, nn
 from torchtpu import _native
+from turns import ratio
 
-RESAMPLES = 2000
 WARM_UP = 3
 
 
@@ -128,18 +127,6 @@ def measure(step: Callable[[], Any], pair: Pair, device: str) -> float:
     return seconds
 
 
-def interval(device: list[float], cpu: list[float]) -> tuple[float, float, float]:
-    """The ratio of medians and its 95% bootstrap interval over rounds."""
-    pick = random.Random(0)
-    ratios = []
-    for _ in range(RESAMPLES):
-        rounds = [pick.randrange(len(cpu)) for _ in cpu]
-        ratios.append(statistics.median(device[i] for i in rounds) / statistics.median(cpu[i] for i in rounds))
-    ratios.sort()
-    middle = statistics.median(device) / statistics.median(cpu)
-    return middle, ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES)]
-
-
 def run(pair: Pair, rounds: int) -> None:
     steps = {device: pair.make(device) for device in pair.times}
     for _ in range(WARM_UP):
@@ -164,10 +151,10 @@ def main() -> None:
             continue
         run(pair, options.rounds)
         device, cpu = (statistics.median(pair.times[d]) * 1e6 for d in ("tpu", "cpu"))
-        ratio, low, high = interval(pair.times["tpu"], pair.times["cpu"])
+        middle, low, high = ratio(pair.times["tpu"], pair.times["cpu"])
         span = f"{low:.2f}..{high:.2f}"
         print(
-            f"{pair.name:34}{device:10.1f}{cpu:10.1f}{ratio:8.2f}{span:>16}{pair.executions:12.1f}{pair.compiles:10d}",
+            f"{pair.name:34}{device:10.1f}{cpu:10.1f}{middle:8.2f}{span:>16}{pair.executions:12.1f}{pair.compiles:10d}",
             flush=True,
         )
 

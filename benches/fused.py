@@ -3,8 +3,9 @@
     python benches/fused.py --set small --rounds 30
 
 Every variant is warmed until its programs are compiled; then each round times one step of each, with the wait for the
-device. Reported are medians in milliseconds and the ratios of medians, with a 95% bootstrap interval over rounds, and
-fused's first step beside strict's, which comes first and fills the caches. What is in each set is fixed in steps.py.
+device, behind some that are not timed (turns.py). Reported are medians in milliseconds and the ratios of medians, with
+a 95% bootstrap interval over rounds, and fused's first step beside strict's, which comes first and fills the caches.
+What is in each set is fixed in steps.py.
 
 PyTorch/XLA's modes stand beside them with `--variants ...,xla-lazy,xla-eager --xla-python PYTHON`, a Python that has
 torch and torch_xla; each runs in a process of its own, which stands still between its turns.
@@ -17,7 +18,6 @@ import contextlib
 import gc
 import math
 import os
-import random
 import signal
 import statistics
 import subprocess
@@ -31,8 +31,8 @@ import torch
 import torchtpu
 from steps import SETS
 from torchtpu import _native
+from turns import geometric_mean, ratio, until_rested
 
-RESAMPLES = 2000
 # Steps before anything is timed: a region's program is used from its fourth occurrence on, and an optimizer's first
 # steps are not like its later ones.
 WARM_UP = 9
@@ -116,20 +116,8 @@ def _wait_for_programs() -> None:
         time.sleep(0.05)
 
 
-def ratio(times: list[float], reference: list[float]) -> tuple[float, float, float]:
-    """The ratio of medians and its 95% bootstrap interval over rounds."""
-    pick = random.Random(0)
-    ratios = []
-    for _ in range(RESAMPLES):
-        rounds = [pick.randrange(len(times)) for _ in times]
-        ratios.append(statistics.median(times[i] for i in rounds) / statistics.median(reference[i] for i in rounds))
-    ratios.sort()
-    middle = statistics.median(times) / statistics.median(reference)
-    return middle, ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES)]
-
-
-def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python: str) -> float:
-    """Prints a line; gives how many times faster fused is than strict."""
+def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python: str) -> dict[str, list[float]]:
+    """Prints a line; gives the seconds of each variant's steps."""
     torch._dynamo.reset()
     running: dict[str, Any] = {}
     for variant in variants:
@@ -145,22 +133,21 @@ def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python
     gc.freeze()
     for _ in range(rounds):
         for one in running.values():
+            until_rested(one.time)
             one.times.append(one.time())
     gc.unfreeze()
     for one in running.values():
         one.close()
     ours = running["fused"].times
     cells = [f"{name:32}", f"{statistics.median(ours) * 1e3:9.2f}"]
-    gain = 1.0
     for variant in variants:
         if variant == "fused":
             continue
         middle, low, high = ratio(running[variant].times, ours)
-        gain = middle if variant == "strict" else gain
         cells.append(f"{middle:8.2f} {f'{low:.2f}..{high:.2f}':>13}")
     cells.append(f"{running['fused'].first / running['strict'].first:8.2f}")
     print("".join(cells), flush=True)
-    return gain
+    return {variant: one.times for variant, one in running.items()}
 
 
 def main() -> None:
@@ -176,8 +163,9 @@ def main() -> None:
         headings = "".join(f"{f'{v}/fused':>22}" for v in variants if v != "fused")
         print(f"{chosen:32}{'fused ms':>9}{headings}{'first':>8}")
         cases = [name for name in SETS[chosen] if options.only in name]
-        gains = [measure(chosen, name, variants, options.rounds, options.xla_python) for name in cases]
-        print(f"{'geometric mean of strict/fused':32}{math.exp(statistics.fmean(map(math.log, gains))):.2f}")
+        times = [measure(chosen, name, variants, options.rounds, options.xla_python) for name in cases]
+        middle, low, high = geometric_mean([(of["strict"], of["fused"]) for of in times])
+        print(f"{'geometric mean of strict/fused':32}{middle:.2f} ({low:.2f}..{high:.2f})")
 
 
 if __name__ == "__main__":

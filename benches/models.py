@@ -32,11 +32,10 @@ from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 from meter import Meter, metered_compiles, metered_plugin
+from turns import ratio, until_rested
 from zoo import ZOO, Batch, Entry, Size
 
 WARM_UP = 3
-REST = 0.03  # seconds
-RESAMPLES = 2000
 MODES = ("inference", "training")
 BACKENDS = ("eager", "inductor", "torchtpu")
 # Torchtpu without its own optimizer.
@@ -164,10 +163,7 @@ def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
             return
         for place in range(len(variants)):
             variant = variants[(turn + place) % len(variants)]
-            rested = time.perf_counter() + REST
-            while time.perf_counter() < rested:
-                variant.step()
-                variant.calls += 1
+            variant.calls += until_rested(variant.step)
             ours = variant.meter.our_calls
             with metered_plugin(variant.meter):
                 start, processor = time.perf_counter(), time.process_time()
@@ -202,11 +198,11 @@ def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, 
             mode=mode,
             backend=variant.backend,
             rounds=len(variant.times),
-            median=_interval(torch.tensor([variant.times], dtype=torch.float64)),
+            median=ratio(variant.times, [1.0] * len(variant.times)),
             processor=_median(torch.tensor(variant.processor)),
             ours=_median(torch.tensor(variant.ours)) if ours else float("nan"),
             ours_least=min(variant.ours, default=float("nan")) if ours else float("nan"),
-            of_eager=_ratio(variant.times, reference.times),
+            of_eager=ratio(variant.times, reference.times),
             first_call=variant.first_call,
             error=variant.error,
             failure=variant.failure,
@@ -216,25 +212,6 @@ def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, 
 
 def _median(values: Tensor) -> float:
     return values.double().quantile(0.5).item() if values.numel() else float("nan")
-
-
-def _ratio(times: list[float], reference: list[float]) -> tuple[float, float, float]:
-    """Ratio of medians, and the bounds of its 95% interval. Rounds are resampled whole, because they were shared."""
-    if not times or not reference:
-        return (float("nan"),) * 3
-    return _interval(torch.tensor([times, reference], dtype=torch.float64))
-
-
-def _interval(series: Tensor) -> tuple[float, float, float]:
-    """The median of the first series, over that of the second if there are two, with the bounds of its 95% interval."""
-    if not series.numel():
-        return (float("nan"),) * 3
-    generator = torch.Generator().manual_seed(0)
-    chosen = torch.randint(series.shape[1], (RESAMPLES, series.shape[1]), generator=generator)
-    resampled = torch.cat([series.unsqueeze(1), series[:, chosen]], 1).quantile(0.5, dim=-1)
-    values = resampled[0] / resampled[1] if len(series) == 2 else resampled[0]
-    low, high = values[1:].quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return values[0].item(), low, high
 
 
 def _stats() -> dict[str, float]:
