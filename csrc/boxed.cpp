@@ -4,6 +4,7 @@
 #include "meta.h"
 
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/neg.h>
@@ -32,6 +33,14 @@ bool resize_outputs(const Op& op, const Expectation& expectation, torch::jit::St
     }
   }
   return resized;
+}
+
+int64_t range_size(const torch::jit::Stack& stack, size_t first, c10::ScalarType dtype) {
+  const auto start = stack[first].toScalar();
+  const auto end = stack[first + 1].toScalar();
+  const auto step = stack[first + 2].toScalar();
+  return dtype == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
+                            : at::native::compute_arange_size<double>(start, end, step);
 }
 
 void push_results(const Op& op, torch::jit::Stack& stack, size_t first, const TpuCall& call) {
@@ -143,9 +152,27 @@ bool run(const Op& op, torch::jit::Stack& stack) {
   return true;
 }
 
+// `arange` comes with an empty `out=`, mostly. That it has its size before the core looks saves a question to the meta kernel,
+// which is in Python, each time. One with as many elements keeps its shape, as on the CPU.
+bool run_range(const Op& op, torch::jit::Stack& stack) {
+  const size_t first = stack.size() - op.arguments.size();
+  const auto out = stack[first + 3].toTensor();
+  const auto size = range_size(stack, first, out.scalar_type());
+  if (out.numel() != size || out.dim() == 1) {
+    at::native::resize_output(out, {size});
+    return run(op, stack);
+  }
+  const auto line = at::empty({size}, out.options());
+  stack[first + 3] = line;
+  if (!run(op, stack)) return false;
+  stack.back() = out.copy_(line.view(out.sizes()));
+  return true;
+}
+
 // Whether an op of the table needs a kernel of its own here.
 bool wanted(const c10::OperatorHandle& op) {
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+  if (op.operator_name() == c10::OperatorName("aten::arange", "out")) return false;  // PyTorch's calls `start_out`
   bool tensor = false;
   bool device = false;
   for (const auto& argument : op.schema().arguments()) {
@@ -195,6 +222,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   const std::string functional = core().op_functional(number);
   if (out && !functional.empty()) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(functional));
   op->in_place_list = returns.empty();
+  op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
   check(core().op_bind(number, names.data(), names.size()));
   return op;
 }
@@ -244,7 +272,7 @@ struct Kernel final : c10::OperatorKernel {
 
   void run_plain(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
     if ((mode() & TPU_DEBUG) != 0) check_indices(handle, stack);
-    if (run(*op_, stack)) return;
+    if (op_->range ? run_range(*op_, stack) : run(*op_, stack)) return;
     const bool retry = op_->indexed && expand_masks(stack, stack.size() - op_->arguments.size());
     if (!retry || !run(*op_, stack)) run_on_host(handle, &stack);
   }

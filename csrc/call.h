@@ -54,6 +54,7 @@ struct Op {
   bool in_place_list = false;
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
+  bool range = false;  // is `arange` with an `out=`
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import os
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -67,6 +68,40 @@ def test_out_arguments_are_resized() -> None:
     out = torch.empty(0, device="tpu")
     torch.add(torch.ones(3, device="tpu"), 1, out=out)
     assert out.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_ranges(mode: str) -> None:
+    cases: list[tuple[tuple[float, ...], torch.dtype | None]] = [
+        ((5,), None),
+        ((0,), None),
+        ((3, 9, 2), torch.int64),
+        ((9, 3, -2), torch.int32),
+        ((2**53, 2**53 + 9, 3), torch.int64),
+        ((0.5, 3), torch.int64),
+        ((0, 1, 0.1), None),
+        ((1, 4), torch.bfloat16),
+    ]
+    with torchtpu.eager_mode(mode):
+        for numbers, dtype in cases * 2:
+            made = torch.arange(*numbers, dtype=dtype, device="tpu")
+            torch.testing.assert_close(made.cpu(), torch.arange(*numbers, dtype=dtype))
+        kept = torch.zeros(2, 3, device="tpu")
+        torch.arange(6, out=kept)
+        assert kept.tolist() == [[0, 1, 2], [3, 4, 5]]
+        with pytest.raises(RuntimeError, match="upper bound and lower bound inconsistent"):
+            torch.arange(5, 1, device="tpu")
+
+
+def test_a_range_seen_before_asks_no_meta_kernel() -> None:
+    torch.arange(7, device="tpu")
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        torch.arange(7, device="tpu")
+    finally:
+        sys.setprofile(None)
+    assert not [file for file in calls if "_refs" in file or "_meta" in file]
 
 
 def test_resizing_keeps_what_was_there() -> None:

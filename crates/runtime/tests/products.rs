@@ -92,7 +92,7 @@ fn columns(column: usize) -> Strides {
 #[test]
 fn matrices_are_multiplied_however_they_lie() {
     let client = client_with_products(4);
-    for (m, n, k) in [(1, 1, 1), (3, 5, 7), (1, 40, 8), (130, 200, 90), (300, 17, 260)] {
+    for (m, n, k) in [(1, 1, 1), (3, 5, 7), (1, 40, 8), (130, 200, 90), (300, 17, 260), (600, 15, 90), (20, 2, 30)] {
         for (lhs, lhs_shape) in [(rows(k), [m, k]), (columns(m), [k, m])] {
             for (rhs, rhs_shape) in [(rows(n), [k, n]), (columns(k), [n, k])] {
                 let it = Product { m, n, k, lhs, rhs, batch: vec![] };
@@ -179,6 +179,7 @@ fn convolutions() -> Vec<Convolution> {
         ([2, 1, 4, 3], vec![axis(4, 4, 3, 1, 1, 1), axis(5, 2, 2, 3, 1, 0), axis(6, 6, 1, 1, 1, 0)]),
         ([4, 1, 3, 32], vec![axis(40, 20, 7, 2, 1, 3); 2]),
         ([3, 1, 4, 6], vec![axis(7, 2, 2, 4, 1, -1), axis(3, 9, 2, 1, 1, 4)]),
+        ([1, 1, 5, 16], vec![axis(40_000, 40_000, 3, 1, 1, 1)]),
     ];
     let all = [Computes::Map, Computes::Image, Computes::Kernel];
     let of = |computes| {

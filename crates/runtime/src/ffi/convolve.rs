@@ -153,7 +153,7 @@ impl<T: Element> Call<'_, T> {
             // SAFETY: as above.
             unsafe {
                 let map = self.map_matrix(part, chunk, map);
-                let read = turned(self.columns(part, chunk, read));
+                let read = self.columns(part, chunk, read).turned();
                 let out = Out { at: self.operands.out.add(at), row, add };
                 self.blas.multiply([features, rows, columns], map, read, out);
             }
@@ -214,7 +214,7 @@ impl<T: Element> Call<'_, T> {
         let at = (part.group * channels + part.channels.start) * self.of.taps();
         // SAFETY: as above.
         let at = unsafe { self.operands.rhs.add(at) };
-        turned(Matrix { at, strides: in_rows(groups * channels * self.of.taps()) })
+        Matrix { at, strides: in_rows(groups * channels * self.of.taps()) }.turned()
     }
 
     /// Calls `f` with each feature, where `chunk`'s windows of it are in the map for each image, and where in a matrix of them.
@@ -254,9 +254,4 @@ impl<T: Element> Call<'_, T> {
 /// Rows so many elements apart.
 fn in_rows(row: usize) -> Strides {
     Strides { row, column: 1 }
-}
-
-fn turned<T>(matrix: Matrix<T>) -> Matrix<T> {
-    let Strides { row, column } = matrix.strides;
-    Matrix { at: matrix.at, strides: Strides { row: column, column: row } }
 }
