@@ -6,7 +6,7 @@ use driver::{Numerics, Options, Session};
 use ir::Loc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Drop for Compiler {
 
 fn work(session: &Session, closed: &AtomicBool, orders: &Receiver<Order>) {
     yield_to_others();
-    for order in orders {
+    while let Some(order) = next(orders) {
         if closed.load(Ordering::SeqCst) {
             fail(&order.job, "the process ends");
             continue;
@@ -112,6 +112,28 @@ fn work(session: &Session, closed: &AtomicBool, orders: &Receiver<Order>) {
         let _ = order.job.done.set(made.unwrap_or_else(|_| Err("compiling it panicked".to_owned())));
     }
 }
+
+/// Waits for an order, with no more memory than programs need: a compile leaves some hundred megabytes to the allocator.
+fn next(orders: &Receiver<Order>) -> Option<Order> {
+    match orders.try_recv() {
+        Ok(order) => Some(order),
+        Err(TryRecvError::Disconnected) => None,
+        Err(TryRecvError::Empty) => {
+            give_back_memory();
+            orders.recv().ok()
+        }
+    }
+}
+
+/// Lets the system have what the allocator keeps of freed memory.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+fn give_back_memory() {
+    // SAFETY: it takes a number only, and frees nothing that is used.
+    unsafe { libc::malloc_trim(0) };
+}
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn give_back_memory() {}
 
 /// Threads that compute go before this one.
 #[cfg(target_os = "linux")]
