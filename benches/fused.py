@@ -91,11 +91,17 @@ class Elsewhere:
     def time(self) -> float:
         assert self.process.stdin
         assert self.process.stdout
+        if self.process.poll() is not None:
+            return math.nan
         self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write("step\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("step\n")
+            self.process.stdin.flush()
         said = self.process.stdout.readline()
-        self.process.send_signal(signal.SIGSTOP)
+        if said:
+            self.process.send_signal(signal.SIGSTOP)
+        else:
+            self.process.wait()  # it has failed
         return float(said) if said else math.nan
 
     def warm_up(self) -> None:
@@ -144,7 +150,8 @@ def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python
         if variant == "fused":
             continue
         middle, low, high = ratio(running[variant].times, ours)
-        cells.append(f"{middle:8.2f} {f'{low:.2f}..{high:.2f}':>13}")
+        span = "failed" if math.isnan(middle) else f"{low:.2f}..{high:.2f}"
+        cells.append(f"{middle:8.2f} {span:>13}")
     cells.append(f"{running['fused'].first / running['strict'].first:8.2f}")
     print("".join(cells), flush=True)
     return {variant: one.times for variant, one in running.items()}
