@@ -67,7 +67,7 @@ class Variant:
         for _ in range(WARM_UP):
             self.time()
             if self.name == "fused":
-                _wait_for_programs()
+                wait_for_programs()
 
 
 class Elsewhere:
@@ -117,7 +117,7 @@ def _recurrent() -> Any:
     return torch._dynamo.config.patch(allow_rnn=True)
 
 
-def _wait_for_programs() -> None:
+def wait_for_programs() -> None:
     while any(region["state"] == "compiling" for region in _native.device_regions()["regions"]):
         time.sleep(0.05)
 

@@ -1,7 +1,8 @@
 """Fused mode's first step, its memory, and what is left behind by many steps, beside strict mode's.
 
     python benches/fused_soak.py first --rounds 5      # seconds of a process's first step, and of the slowest later
-    python benches/fused_soak.py memory --steps 1000   # bytes at peak, of tensors and of the process
+    python benches/fused_soak.py memory --steps 1000   # bytes at peak: of tensors and running programs (over all, and
+                                                       # over the second half of the steps), and of the process
     python benches/fused_soak.py growth --steps 20000  # bytes and programs over the steps, fused mode alone
 
 Each run is a process of its own, which keeps nothing on disk; modes take turns. Steps are those of steps.py.
@@ -34,24 +35,30 @@ def work(chosen: str, model: str, mode: str, steps: int) -> dict[str, Any]:
     """Runs steps of `model`, here."""
     import torch
     import torchtpu
+    from fused import wait_for_programs
     from steps import SETS
 
     torch.manual_seed(0)
     step = SETS[chosen][model](mode)
-    seconds, looks = [], []
+    seconds, looks, peaks = [], [], []
     with torchtpu.eager_mode(mode):
         for i in range(steps):
             start = time.perf_counter()
             step()
             torch.tpu.synchronize()  # type: ignore[attr-defined]
             seconds.append(time.perf_counter() - start)
+            if i + 1 in (steps // 2, steps):
+                peaks.append(torch.tpu.max_memory_allocated())  # type: ignore[attr-defined]
+                wait_for_programs()
+                torch.tpu.reset_peak_memory_stats()  # type: ignore[attr-defined]
             if (i + 1) % max(1, steps // LOOKS) == 0:
                 looks.append({"resident": resident(), "programs": programs(torchtpu.stats())})
     return {
         "first": seconds[0],
         "later": max(seconds[1:], default=0.0),
-        "tensors": torch.tpu.max_memory_allocated(),  # type: ignore[attr-defined]
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "device": max(peaks),
+        "half": peaks[-1],
+        "process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "looks": looks,
     }
 
@@ -90,13 +97,12 @@ def first(chosen: str, models: list[str], rounds: int) -> None:
 
 def memory(chosen: str, models: list[str], steps: int) -> None:
     """Prints megabytes at peak."""
-    print(
-        f"{'MB at peak':<14}", *(f"{what + ': strict':>18}{'fused':>8}{'ratio':>7}" for what in ("tensors", "process"))
-    )
+    measures = ("device", "half", "process")
+    print(f"{'MB at peak':<14}", *(f"{what + ': strict':>18}{'fused':>9}{'ratio':>7}" for what in measures))
     for model in models:
         strict, fused = (elsewhere(chosen, model, mode, steps) for mode in MODES)
-        pairs = ((strict[what], fused[what]) for what in ("tensors", "peak"))
-        print(f"{model:<14}", *(f"{a / 1e6:18.2f}{b / 1e6:8.2f}{b / a:7.3f}" for a, b in pairs), flush=True)
+        pairs = ((strict[what], fused[what]) for what in measures)
+        print(f"{model:<14}", *(f"{a / 1e6:18.2f}{b / 1e6:9.2f}{b / a:7.3f}" for a, b in pairs), flush=True)
 
 
 def growth(chosen: str, models: list[str], steps: int) -> None:

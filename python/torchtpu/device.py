@@ -382,7 +382,7 @@ def memory_allocated(device: torch.device | str | int | None = None) -> int:
 
 
 def max_memory_allocated(device: torch.device | str | int | None = None) -> int:
-    """The most bytes that tensors have held since :func:`reset_peak_memory_stats`."""
+    """The most bytes that tensors and running programs have held since :func:`reset_peak_memory_stats`."""
     return memory_stats(device).get("allocated_bytes.all.peak", 0)
 
 

@@ -18,3 +18,11 @@ def _fresh_dynamo() -> Iterator[None]:
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    """A region's fourth occurrence waits for its program."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)

@@ -134,6 +134,33 @@ def test_memory_is_counted() -> None:
     assert torch.tpu.get_device_properties(0).name == torch.tpu.get_device_name()
 
 
+def _peak(work: Callable[[], object]) -> int:
+    """The most bytes in use while `work` runs, beyond those in use before."""
+    torch.tpu.synchronize()
+    torch.tpu.reset_peak_memory_stats()
+    before = torch.tpu.memory_allocated()
+    result = work()
+    torch.tpu.synchronize()
+    del result
+    return int(torch.tpu.max_memory_allocated() - before)
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_the_peak_is_what_programs_take_while_they_run(mode: str, deterministic: None) -> None:
+    w = torch.ones(256, 256, device="tpu")
+
+    def products() -> torch.Tensor:
+        return ((w @ w) @ w).sum()
+
+    with torchtpu.eager_mode(mode):
+        for _ in range(6):  # a region runs as one program from its fourth time on
+            assert w.nbytes * 2 <= _peak(products) <= w.nbytes * 2 + 64
+            assert _peak(lambda: w.mul_(0.5)) <= 64, "what is written in place is not there twice"
+            assert _peak(lambda: torch._foreach_mul_([w], 0.5)) <= 64
+    compiled = torch.compile(products, backend="torchtpu")
+    assert w.nbytes * 2 <= _peak(compiled) <= w.nbytes * 2 + 64
+
+
 def test_memory_cannot_be_pinned() -> None:
     for pin in (lambda: torch.ones(1).pin_memory(), lambda: torch.ones(1, pin_memory=True)):
         with pytest.raises(NotImplementedError, match=r"memory cannot be pinned for .*Leave pin_memory off"):

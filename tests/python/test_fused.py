@@ -163,13 +163,6 @@ def step_of(model: nn.Module, x: Tensor, lr: float) -> Callable[[], float]:
     return step
 
 
-@pytest.fixture
-def deterministic() -> Any:
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 def test_a_training_step_becomes_one_program(deterministic: None) -> None:
     torch.manual_seed(0)
     step = step_of(

@@ -140,7 +140,15 @@ def test_threads_call_at_the_same_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_special_values_and_sizes(dtype: torch.dtype) -> None:
     compiled = torch.compile(torch.matmul, backend="torchtpu", dynamic=False)
-    for m, k, n in [(1, 128, 128), (128, 1, 128), (128, 128, 1), (0, 128, 128), (128, 0, 128), (130, 129, 131), (700, 130, 7)]:
+    for m, k, n in [
+        (1, 128, 128),
+        (128, 1, 128),
+        (128, 128, 1),
+        (0, 128, 128),
+        (128, 0, 128),
+        (130, 129, 131),
+        (700, 130, 7),
+    ]:
         for transposed in (False, True):
             x = torch.randn(m, k, dtype=dtype)
             w = torch.randn(n, k, dtype=dtype).T if transposed else torch.randn(k, n, dtype=dtype)

@@ -30,6 +30,8 @@ pub struct Launched {
     pub mutations: Vec<(usize, Buffer)>,
     /// Ready when the execution is over, or has failed.
     pub done: Event,
+    /// Bytes that the program takes while it runs, besides arguments and results.
+    pub temporaries: u64,
 }
 
 /// A result of such a call.
@@ -114,7 +116,7 @@ impl Variant {
             });
         }
         let results = self.results.iter().map(|plan| value(plan, &mut outputs, dims)).collect::<Result<_>>()?;
-        Ok(Launched { results, mutations, done: execution.done })
+        Ok(Launched { results, mutations, done: execution.done, temporaries: self.executable.temporaries() })
     }
 }
 

@@ -92,6 +92,10 @@ impl Meter {
         self.now.fetch_sub(amount, Ordering::Relaxed);
         self.freed.fetch_add(amount, Ordering::Relaxed);
     }
+    /// There is so much more for as long as a program runs.
+    pub(crate) fn meanwhile(&self, amount: u64) {
+        self.peak.fetch_max(self.now.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+    }
     pub(crate) fn read(&self) -> Gauge {
         let read = |a: &AtomicU64| a.load(Ordering::Relaxed);
         Gauge {

@@ -194,6 +194,7 @@ impl Core {
         if !(loan.whole && alone) {
             return false;
         }
+        loan.held.uncount();
         let promise = Held::promised(loan.held.bytes(), self.ledger(device));
         cell.value = Some(loan.promise.get_or_init(|| promise).clone());
         true
@@ -229,6 +230,7 @@ impl Core {
             }
         }
         let results = launched.results.into_iter().map(|result| self.produce(device, result, origin)).collect();
+        self.ledger(device).bytes.meanwhile(launched.temporaries);
         self.watch(device, launched.done, origin);
         results
     }

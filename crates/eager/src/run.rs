@@ -88,6 +88,17 @@ enum Failure {
     Own(Error),
 }
 
+/// Counts the memory of a call's outputs, and no longer that of inputs which become it: nobody else holds them.
+fn count(plan: &Plan, inputs: &[Feed], outputs: &[Arc<Held>]) {
+    for &input in &plan.donated {
+        match &inputs[input] {
+            Feed::Value(value) if Arc::strong_count(value) == 1 => value.uncount(),
+            _ => {}
+        }
+    }
+    outputs.iter().for_each(|output| output.count());
+}
+
 impl Core {
     /// Puts a call in line. In debug mode, and where it is large, waits until it was started. Where extents of its results
     /// are data, waits for these too and gives them.
@@ -105,9 +116,11 @@ impl Core {
         let recordable = plan.kernel.as_ref().filter(|_| request.mode.fused && !alone);
         let records = recordable
             .is_some_and(|kernel| request.mode.at_once || state.rhythms[request.device].admits(kernel.fingerprint));
-        let promise = if records { Held::recorded } else { Held::promised };
-        let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| promise(o.bytes, ledger)).collect();
+        let outputs: SmallVec<[_; 2]> = plan.outputs.iter().map(|o| Held::recorded(o.bytes, ledger)).collect();
         let made = state.publish(plan, request, origin, &inputs, &outputs)?;
+        if !records {
+            count(plan, &inputs, &outputs);
+        }
         if plan.is_last() {
             state.count(origin);
         }
@@ -210,12 +223,13 @@ impl Core {
     /// Starts an execution, and keeps the promises that were made for it.
     fn start(&self, starter: &mut Starter, task: Task) -> Result<()> {
         let Task { plan, kernel, inputs, outputs, device, origin, mode, .. } = task;
-        outputs.iter().for_each(|output| output.count());
+        count(&plan, &inputs, &outputs);
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
         let begin = self.timeline.begin();
         let error = match self.execute(&plan, &kernel, &held, device) {
             Ok(run) => {
+                self.ledger(device).bytes.meanwhile(kernel.executable.temporaries());
                 self.note_span(begin, &run.done, device, origin, None);
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.fill(Ok(buffer));

@@ -1,7 +1,7 @@
 //! Executables: compiled programs, loaded on their devices.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::buffer::Buffer;
 use crate::client::{Client, Device};
@@ -70,6 +70,7 @@ pub struct Executable {
     raw: RawExecutable,
     signature: Signature,
     outputs: Vec<Arc<TensorType>>,
+    temporaries: OnceLock<u64>,
 }
 
 impl Executable {
@@ -80,7 +81,7 @@ impl Executable {
         };
         signature.check()?;
         let outputs = raw.plain.output_types()?.into_iter().map(Arc::new).collect();
-        Ok(Executable { raw, signature, outputs })
+        Ok(Executable { raw, signature, outputs, temporaries: OnceLock::new() })
     }
 
     /// The client that it belongs to.
@@ -151,6 +152,12 @@ impl Executable {
     /// When the plugin does not say.
     pub fn memory_analysis(&self) -> Result<MemoryAnalysis> {
         self.raw.plain.memory_analysis()
+    }
+
+    /// Bytes that it takes for as long as it runs, besides arguments and results; 0 where the plugin does not say.
+    pub fn temporaries(&self) -> u64 {
+        let asked = || self.memory_analysis().map_or(0, |memory| memory.temporaries.max(0) as u64);
+        *self.temporaries.get_or_init(asked)
     }
 
     /// The program as the compiler left it.

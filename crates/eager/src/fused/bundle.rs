@@ -131,6 +131,7 @@ impl Core {
         let begin = self.timeline.begin();
         let name = begin.map(|_| self.lock().region_name(bundle.calls.iter().map(|call| call.origin)));
         let run = catch_unwind(AssertUnwindSafe(|| self.execute_bundle(starter, &bundle)));
+        let temporaries = bundle.temporaries();
         let run = run.unwrap_or_else(|_| Err(Error::internal("starting a region panicked")));
         let taken_over: Vec<usize> = bundle.taken_over().collect();
         let Bundle { calls, outer, outputs, device, origin, .. } = bundle;
@@ -141,6 +142,7 @@ impl Core {
                     output.count();
                     output.fill(Ok(buffer));
                 }
+                self.ledger(device).bytes.meanwhile(temporaries);
                 self.note_span(begin, &run.done, device, origin, name.as_deref());
                 self.watch_at_most(device, run.done, origin, MOST_UNDER_WAY);
             }
@@ -183,6 +185,12 @@ impl Bundle {
         let outputs = values.zip(&live).filter(|(_, live)| **live).map(|(held, _)| held.clone()).collect();
         let (device, location) = calls.first().map_or((0, 0), |call| (call.device, call.origin.location));
         Bundle { job, calls, outer, uses, outputs, device, origin: Origin { op: REGION, location } }
+    }
+
+    /// Bytes that its program takes while it runs.
+    fn temporaries(&self) -> u64 {
+        let program = self.job.done.get().and_then(|made| made.as_ref().ok());
+        program.map_or(0, |fused| fused.kernel.executable.temporaries())
     }
 
     /// What the plugin has taken over of what goes into the region.
