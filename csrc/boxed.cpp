@@ -164,7 +164,10 @@ bool run_range(const Op& op, torch::jit::Stack& stack) {
   }
   const auto line = at::empty({size}, out.options());
   stack[first + 3] = line;
-  if (!run(op, stack)) return false;
+  if (!run(op, stack)) {
+    stack[first + 3] = out;
+    return false;
+  }
   stack.back() = out.copy_(line.view(out.sizes()));
   return true;
 }

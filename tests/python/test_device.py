@@ -89,6 +89,8 @@ def test_ranges(mode: str) -> None:
         kept = torch.zeros(2, 3, device="tpu")
         torch.arange(6, out=kept)
         assert kept.tolist() == [[0, 1, 2], [3, 4, 5]]
+        kept = torch.arange(1, out=torch.empty((), device="tpu"))
+        assert kept.shape == ()
         with pytest.raises(RuntimeError, match="upper bound and lower bound inconsistent"):
             torch.arange(5, 1, device="tpu")
 
