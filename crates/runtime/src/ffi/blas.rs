@@ -205,7 +205,7 @@ impl Blas {
     }
 
     /// The same where the result has few columns, by way of its transpose: BLAS's vectors go along columns of a row. MKL took
-    /// 3 to 25 times as long on a Zen 4 (8 by 1024 by 2048: 0.7 ms instead of 3.0, or of 9.7 by a matrix that lies in columns).
+    /// up to 25 times as long on a Zen 4 (8 by 1024 by 2048: 0.7 ms instead of 3.0, or of 9.7 by a matrix that lies in columns).
     ///
     /// # Safety
     /// As above; `n` is below [`FEW`].
