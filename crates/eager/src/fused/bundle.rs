@@ -159,7 +159,7 @@ impl Core {
     }
 
     fn execute_bundle(&self, starter: &mut Starter, bundle: &Bundle) -> Result<Execution> {
-        let Some(Ok(fused)) = bundle.job.done.get() else { return Err(Error::internal("a region without a program")) };
+        let Some(fused) = bundle.program() else { return Err(Error::internal("a region without a program")) };
         let held = bundle.inputs(self, starter, fused)?;
         let buffers = held.iter().map(|held| held.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
         let lent: SmallVec<[usize; 16]> = bundle.lent(fused).collect();
@@ -187,16 +187,20 @@ impl Bundle {
         Bundle { job, calls, outer, uses, outputs, device, origin: Origin { op: REGION, location } }
     }
 
+    /// How it runs as one, if that is there.
+    fn program(&self) -> Option<&Fused> {
+        self.job.done.get()?.as_ref().ok()
+    }
+
     /// Bytes that its program takes while it runs.
     fn temporaries(&self) -> u64 {
-        let program = self.job.done.get().and_then(|made| made.as_ref().ok());
-        program.map_or(0, |fused| fused.kernel.executable.temporaries())
+        self.program().map_or(0, |fused| fused.kernel.executable.temporaries())
     }
 
     /// What the plugin has taken over of what goes into the region.
     fn taken_over(&self) -> impl Iterator<Item = usize> {
-        let fused = self.job.done.get().and_then(|made| made.as_ref().ok());
-        let donated = fused
+        let donated = self
+            .program()
             .into_iter()
             .flat_map(|fused| fused.kernel.executable.signature().donated.iter().map(|&i| fused.inputs[i]));
         donated.filter_map(|input| match input {
