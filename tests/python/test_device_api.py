@@ -114,6 +114,7 @@ def test_events_take_the_devices_time() -> None:
 
 
 def test_memory_is_counted() -> None:
+    torch.ones(1, device="tpu")  # the number stays on the device
     torch.tpu.reset_peak_memory_stats()
     torch.tpu.reset_accumulated_memory_stats()
     before = torch.tpu.memory_allocated()
