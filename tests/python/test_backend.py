@@ -8,6 +8,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -458,8 +459,8 @@ print(stats["compiles"], stats["disk_hits"])
 """
 
 
-def run_cached(folder) -> str:
-    env = {**os.environ, "TORCHTPU_CACHE_DIR": str(folder)}
+def run_cached(folder: Path, **more: str) -> str:
+    env = {**os.environ, "TORCHTPU_CACHE_DIR": str(folder), **more}
     run = subprocess.run([sys.executable, "-c", CACHED], capture_output=True, text=True, env=env)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -473,6 +474,18 @@ def test_the_disk_cache_serves_a_second_process_and_survives_damage(tmp_path):
     entry.write_bytes(entry.read_bytes()[:-100])
     assert run_cached(folder) == "1 0"
     assert run_cached(folder) == "0 1"
+
+
+def test_the_disk_cache_tells_the_compilers_flags_apart(tmp_path: Path) -> None:
+    folder, flags = tmp_path / "cache", "--xla_cpu_enable_concurrency_optimized_scheduler={}"
+    assert run_cached(folder, XLA_FLAGS=flags.format("true")) == "1 0"
+    assert run_cached(folder, XLA_FLAGS=flags.format("false")) == "1 0"
+    assert run_cached(folder, XLA_FLAGS=flags.format("true")) == "0 1"
+    file = tmp_path / "flags"
+    file.write_text(flags.format("false"))
+    assert run_cached(folder, XLA_FLAGS=str(file)) == "0 1"
+    file.write_text("--xla_cpu_parallel_codegen_split_count=1")
+    assert run_cached(folder, XLA_FLAGS=str(file)) == "1 0"
 
 
 def test_dumps_can_be_replayed(tmp_path, monkeypatch):

@@ -327,8 +327,21 @@ pub(crate) fn identity_of(fingerprint: &str, platform: (&str, &str), device_kind
         format!("platform {name} {version}"),
         format!("device {device_kind} of {devices}"),
         format!("host {}", host_features(name)),
+        format!("environment {:?}", COMPILERS_VARIABLES.map(compilers_flags)),
     ];
     parts.join("\n")
+}
+
+/// Where a plugin's compiler looks for flags besides those in a program's options.
+const COMPILERS_VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];
+
+/// What the environment's `variable` says. If it does not begin with a flag, XLA takes it for the name of a file of flags.
+fn compilers_flags(variable: &str) -> String {
+    let flags = std::env::var_os(variable).unwrap_or_default();
+    let text = flags.to_string_lossy().into_owned();
+    let is_file = !text.trim_start().is_empty() && !text.trim_start().starts_with('-');
+    let file = is_file.then(|| std::fs::read(&flags).ok()).flatten();
+    file.map_or(text, |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// XLA compiles for the very processor it runs on, so an executable for the CPU must not travel to a lesser one.
