@@ -253,6 +253,24 @@ def test_memory_of_what_nobody_holds_is_never_taken(deterministic: None) -> None
     assert torch.tpu.max_memory_allocated() - base <= 2 * x.nbytes  # type: ignore[attr-defined]
 
 
+def test_a_region_ends_when_it_keeps_much_that_nobody_else_does(deterministic: None) -> None:
+    with torchtpu.eager_mode("fused"):
+        for _ in range(8):
+            torch.tpu.synchronize()  # type: ignore[attr-defined]
+            before = regions()
+            given = [torch.full((2 << 20,), float(i), device="tpu") for i in range(16)]
+            torch.tpu.synchronize()  # type: ignore[attr-defined]
+            torch.tpu.reset_peak_memory_stats()  # type: ignore[attr-defined]
+            base = torch.tpu.memory_allocated()  # type: ignore[attr-defined]
+            made = []
+            while given:
+                made.append(given.pop().add(1))
+            torch.tpu.synchronize()  # type: ignore[attr-defined]
+    assert gained(before)["runs"] == gained(before)["cuts"] > 4, "128 MiB were given"
+    assert torch.tpu.max_memory_allocated() - base <= 5 * made[0].nbytes  # type: ignore[attr-defined]
+    assert [x[0].item() for x in made] == list(range(16, 0, -1))
+
+
 def test_what_a_region_takes_over_is_counted_once() -> None:
     x = torch.ones(1 << 18, device="tpu")
 

@@ -207,6 +207,8 @@ pub(crate) struct Cells {
     slab: Slab<Cell>,
     space: Space,
     by_address: FxHashMap<usize, u64>,
+    /// By device, of all its storages together.
+    bytes: Vec<u64>,
     types: Vec<Arc<CellType>>,
     ids: FxHashMap<Arc<CellType>, TypeId>,
 }
@@ -215,7 +217,7 @@ impl Cells {
     pub(crate) fn new() -> Result<Cells> {
         let space = Space::reserve().ok_or_else(|| Error::new("the system lends no addresses for \"tpu\" storages"))?;
         let (by_address, ids) = (FxHashMap::default(), FxHashMap::default());
-        Ok(Cells { slab: Slab::new(), space, by_address, types: vec![], ids })
+        Ok(Cells { slab: Slab::new(), space, by_address, bytes: vec![], types: vec![], ids })
     }
 
     /// A storage of `nbytes` with no value, and its address.
@@ -224,6 +226,8 @@ impl Cells {
         let cell = Cell { device, nbytes, address, ty: 0, value: None, origin: Origin::default() };
         let id = self.slab.insert(cell) as u64 + 1;
         self.by_address.insert(address, id);
+        self.bytes.resize(self.bytes.len().max(device + 1), 0);
+        self.bytes[device] += nbytes;
         Ok((id, address))
     }
 
@@ -232,6 +236,7 @@ impl Cells {
         let cell = self.slab.try_remove((id as usize).checked_sub(1)?)?;
         self.by_address.remove(&cell.address);
         self.space.give(cell.address);
+        self.bytes[cell.device] -= cell.nbytes;
         cell.value
     }
 
@@ -239,11 +244,17 @@ impl Cells {
         let address = self.space.take(nbytes).ok_or_else(|| no_addresses(nbytes))?;
         let cell = self.get_mut(id)?;
         let old = std::mem::replace(&mut cell.address, address);
-        cell.nbytes = nbytes;
+        let (device, before) = (cell.device, std::mem::replace(&mut cell.nbytes, nbytes));
+        self.bytes[device] = self.bytes[device] - before + nbytes;
         self.by_address.remove(&old);
         self.by_address.insert(address, id);
         self.space.give(old);
         Ok(address)
+    }
+
+    /// How large a device's storages are together, whatever of that was written.
+    pub(crate) fn bytes(&self, device: usize) -> u64 {
+        self.bytes.get(device).copied().unwrap_or(0)
     }
 
     /// The storage whose range holds `address`.

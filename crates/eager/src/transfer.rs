@@ -25,8 +25,13 @@ impl Core {
     /// Ends a storage.
     pub fn cell_drop(&self, cell: u64) {
         let mut state = self.lock();
+        let device = state.cells.get(cell).map_or(0, |cell| cell.device);
+        let value = state.cells.remove(cell);
+        if let (Some(value), Some(open)) = (&value, state.opens.get_mut(device)) {
+            open.outlive(value);
+        }
         // One that is only recorded has no memory to free: whether it is held shows at once.
-        let value = state.cells.remove(cell).filter(|value| !value.is_promised());
+        let value = value.filter(|value| !value.is_promised());
         drop(state);
         drop(value); // frees device memory, after the lock
     }

@@ -42,7 +42,8 @@ impl Core {
         let at_once = call.mode.at_once;
         state.recorded += 1;
         self.recording.store(true, Ordering::SeqCst);
-        let mark = state.rhythms[device].mark(&state.opens[device]);
+        let bytes = state.cells.bytes(device);
+        let mark = state.rhythms[device].mark(&state.opens[device], bytes);
         if state.rhythms[device].ends(&state.opens[device]) {
             let count = state.opens[device].len();
             self.send_on(state, device, count, Why::Repeats, location);
@@ -53,7 +54,7 @@ impl Core {
         if at_once {
             rhythms[device].trust();
         }
-        if let Some(count) = cut::place(&opens[device]) {
+        if let Some(count) = cut::place(&opens[device], bytes) {
             self.send_on(state, device, count, Why::Full, location);
         }
         let count = state.opens[device].len();

@@ -1,7 +1,7 @@
 //! Where a region ends.
 //!
 //! Where its values are asked for, of course. A stream that nobody asks is cut where it [repeats](Rhythm), so that a step of
-//! a loop is a region, or a few steps where they are small; and at the latest where it grows too large. There the place
+//! a loop is a region, or a few steps where they are small; and at the latest where it grows too large, or keeps too much. There the place
 //! matters: a long step has to be cut at the same places each time, wherever the region began. So places are ranked by what
 //! stands around them alone: first where the least has to be made that nobody would hold for long, then, in the later half
 //! of a full region, where the calls before are like those of the fewest other places, then by a hash of these calls.
@@ -14,6 +14,10 @@ use std::collections::VecDeque;
 const MOST_CALLS: usize = 512;
 /// Core ops in a region at most; one call may have more by itself.
 const MOST_NODES: usize = 8192;
+/// Bytes of inputs at most that nobody but the region has any more, since it keeps them until all of it ran; or a part of what
+/// its device's storages have, if that is more.
+const MOST_KEPT: u64 = 32 << 20;
+const MOST_KEPT_OF: u64 = 12;
 /// Calls before a place that rank it.
 const CONTEXT: usize = 16;
 /// Calls in a region at least, where it is cut only because its stream repeats.
@@ -89,9 +93,15 @@ pub(crate) struct Mark {
     context: u64,
 }
 
-/// How many calls to cut off `open` if it is full.
-pub(crate) fn place(open: &Open) -> Option<usize> {
-    if open.len() < MOST_CALLS && open.nodes() < MOST_NODES {
+/// Whether `open` is as large as a part of the largest region, where the storages have `bytes`.
+fn is_full(open: &Open, bytes: u64, part: usize) -> bool {
+    let most_kept = MOST_KEPT.max(bytes / MOST_KEPT_OF);
+    open.len() >= MOST_CALLS / part || open.nodes() >= MOST_NODES / part || open.kept() >= most_kept / part as u64
+}
+
+/// How many calls to cut off `open` if it is full. Its device's storages have `bytes`.
+pub(crate) fn place(open: &Open, bytes: u64) -> Option<usize> {
+    if !is_full(open, bytes, 1) {
         return None;
     }
     let later = open.marks().iter().enumerate().skip((open.len() / 2).max(1));
@@ -132,9 +142,9 @@ pub(crate) struct Rhythm {
 }
 
 impl Rhythm {
-    /// The mark of the place where `open` ends now; `None` where nobody needs it.
-    pub(crate) fn mark(&mut self, open: &Open) -> Option<Mark> {
-        let late = open.len() >= MOST_CALLS / 2 || open.nodes() >= MOST_NODES / 2;
+    /// The mark of the place where `open` ends now; `None` where nobody needs it. Its device's storages have `bytes`.
+    pub(crate) fn mark(&mut self, open: &Open, bytes: u64) -> Option<Mark> {
+        let late = is_full(open, bytes, 2);
         let candidate = self.looking > 0 && self.distance == self.period;
         let mark = (late || candidate).then(|| {
             let bytes = open.held_bytes(CONTEXT).checked_ilog2().map_or(0, |n| n + 1);

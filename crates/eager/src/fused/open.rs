@@ -37,6 +37,8 @@ pub(crate) struct Open {
     nodes: usize,
     /// Bytes that came from the host since the last cut.
     brought: u64,
+    /// Bytes of what goes into the region and no storage has any more.
+    kept: u64,
     /// By call, how good it is to cut before it, where that is known.
     marks: Vec<Option<Mark>>,
     /// The serial number of the region before, and where that ended.
@@ -75,6 +77,9 @@ impl Open {
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
+    }
     pub(crate) fn marks(&self) -> &[Option<Mark>] {
         &self.marks
     }
@@ -105,6 +110,13 @@ impl Open {
     pub(crate) fn bring(&mut self, bytes: u64) -> bool {
         self.brought += bytes;
         self.brought >= MOST_BROUGHT && !self.calls.is_empty()
+    }
+
+    /// Notes that the storage of `held` is gone.
+    pub(crate) fn outlive(&mut self, held: &Held) {
+        if matches!(held.home(self.serial), Some(Home::Outer(_))) {
+            self.kept += held.bytes();
+        }
     }
 
     fn wire(&mut self, feed: &Feed) -> u64 {
