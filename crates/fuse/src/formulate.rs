@@ -6,7 +6,7 @@
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
-//! [computed once](computed_once). In loops, the largest elements of rows are found among integers ([`row_maximum`]), rows are
+//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements of rows are found among integers ([`row_maximum`]), rows are
 //! summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in one
 //! integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores; a TPU's
 //! compiler chooses formulations and layouts itself.
@@ -24,6 +24,7 @@ mod ordered;
 mod packed_sort;
 mod pointwise;
 mod product_order;
+mod read_first;
 mod rebuild;
 mod row_maximum;
 mod row_sums;
@@ -147,7 +148,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         .chain([layout::TOLD])
         .chain(WITH_BLAS.iter().map(of))
         .chain(AFTER_LAYOUT.iter().map(of))
-        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD])
+        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD, read_first::TOLD])
         .chain(OF_LOOPS.iter().map(of))
 }
 
@@ -173,6 +174,7 @@ impl Formulating<'_> {
         if with_blas {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
+            graph = read_first::ordered(&graph, self.changes, self.within)?;
         }
         self.ops(&graph, OF_LOOPS)
     }

@@ -10,7 +10,8 @@ pub use convolution::{Axis, Columns, Computes, Convolution, Task};
 pub use finish::Finish;
 pub use product::{Batch, Product, Strides, Tile};
 
-/// What programs call for a tensor as it is, in memory: the result is the operand's. Loops before and after the call are not fused.
+/// What programs call for a tensor as it is, in memory: the result is the first operand's. Loops before and after the call are not
+/// fused, and the other operands, which nobody reads, are there before the result is.
 pub const BARRIER: &str = "torchtpu.barrier";
 
 /// The attribute of a call that holds its numbers, as [`Finish::encode`] has them.

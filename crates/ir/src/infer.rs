@@ -134,7 +134,10 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             ensure!(!args.is_empty(), "takes at least one operand");
             one_or_tuple(args)
         }
-        Op::HostBarrier => one()?.clone().into(),
+        Op::HostBarrier => {
+            let [value, ..] = args else { invalid!("takes at least one operand") };
+            (*value).clone().into()
+        }
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");

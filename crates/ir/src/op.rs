@@ -146,8 +146,9 @@ pub enum Op {
     /// The operands as they are. What uses a result waits for all of them, and is never merged with what uses the operand
     /// itself. One operand gives a tensor, more give a tuple.
     OptimizationBarrier,
-    /// The tensor as it is, in memory: the host is asked for it and does nothing ([`hostcall::BARRIER`]). XLA's CPU forgets the
-    /// other barrier before it fuses loops. For a program that runs where host calls are offered.
+    /// The first operand as it is, in memory, once the others are there, too: the host is asked for it and does nothing
+    /// ([`hostcall::BARRIER`]). XLA's CPU forgets the other barrier before it fuses loops. For a program that runs where host
+    /// calls are offered.
     HostBarrier,
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.

@@ -223,7 +223,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
-            Op::HostBarrier => self.host_barrier(hlo(CALL), first(types)?.rank())?,
+            Op::HostBarrier => self.host_barrier(hlo(CALL), types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
@@ -296,14 +296,15 @@ impl<'s, 'c> Scope<'s, 'c> {
         self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, x.rank())
     }
 
-    /// A call that gives back the memory it was given.
-    fn host_barrier(&self, i: Instruction<'c>, rank: usize) -> Result<Instruction<'c>> {
+    /// A call that gives back the memory it was given first.
+    fn host_barrier(&self, i: Instruction<'c>, types: &[&TensorType]) -> Result<Instruction<'c>> {
         let s = self.session;
+        let ranks: Vec<usize> = types.iter().map(|ty| ty.rank()).collect();
         Ok(i.with("call_target_name", StringAttribute::new(s.context, hostcall::BARRIER).into())
             .with("api_version", s.typed_call()?)
             .with("output_operand_aliases", s.whole_alias()?)
-            .with("operand_layouts", s.in_rows(&[rank])?)
-            .with("result_layouts", s.in_rows(&[rank])?))
+            .with("operand_layouts", s.in_rows(&ranks)?)
+            .with("result_layouts", s.in_rows(&ranks[..1])?))
     }
 
     /// A call of what `runtime` registers, whose operands and result, which has rank `out`, are in rows.

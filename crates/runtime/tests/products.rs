@@ -399,13 +399,18 @@ fn what_is_no_product_is_an_error() {
     }
 }
 
-/// A program that doubles what it takes, and asks for it between.
+/// What says that a call's result is its first operand.
+const IN_PLACE: &str = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, \
+                        operand_tuple_indices = []>]";
+
+/// A program that doubles what it takes, and asks for it between, once something else is there.
 fn barrier(aliases: &str) -> String {
     format!(
         "func.func @main(%a: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {{
            %0 = stablehlo.add %a, %a : tensor<2x3xf32>
-           %1 = stablehlo.custom_call @torchtpu.barrier(%0) {{api_version = 4 : i32{aliases}}}
-             : (tensor<2x3xf32>) -> tensor<2x3xf32>
+           %c = stablehlo.convert %a : (tensor<2x3xf32>) -> tensor<2x3xi32>
+           %1 = stablehlo.custom_call @torchtpu.barrier(%0, %c) {{api_version = 4 : i32{aliases}}}
+             : (tensor<2x3xf32>, tensor<2x3xi32>) -> tensor<2x3xf32>
            %2 = stablehlo.add %1, %a : tensor<2x3xf32>
            return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
          }}"
@@ -421,11 +426,9 @@ fn a_barrier_gives_back_the_memory_it_was_given() {
         let run = executable.execute(&[x], &ExecuteOptions::default())?;
         run.outputs.iter().map(|out| out.to_host().map(|bytes| floats(&bytes))).collect::<Result<Vec<_>, _>>()
     };
-    let whole = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, \
-                 operand_tuple_indices = []>]";
     let doubled: Vec<f32> = numbers(6, 1).iter().map(|x| 2.0 * x).collect();
     let tripled: Vec<f32> = numbers(6, 1).iter().map(|x| 3.0 * x).collect();
-    assert_eq!(run(&format!(", {whole}")).expect("it is a barrier"), [doubled, tripled]);
+    assert_eq!(run(&format!(", {IN_PLACE}")).expect("it is a barrier"), [doubled, tripled]);
     let error = run("").expect_err("the result lies elsewhere").to_string();
     assert!(error.contains("the call is none that torchtpu wrote"), "{error}");
 }

@@ -1,7 +1,7 @@
 use super::testing::*;
 use super::*;
 use crate::Options;
-use ir::{Builder, DType, InputKind, OutputKind, TensorType, Unary, ValueId};
+use ir::{Binary, Builder, DType, InputKind, OutputKind, TensorType, Unary, ValueId};
 
 const ROUNDS: u64 = 300;
 
@@ -542,4 +542,82 @@ fn positions_that_nobody_reads_are_left_out() {
         let (_, changes) = formulated_for(platform, &graph(windows, false), Class::Exact, None);
         assert!(!rules(&changes).contains(&"unread-positions"), "zeros have signs");
     }
+}
+
+/// A step of gradient descent on layers of `size` by `size`. `late`: gradients of weights come before those of what they
+/// multiply.
+fn descent(layers: usize, size: usize, late: bool) -> Graph {
+    let b = Builder::new("descent");
+    let ty = TensorType::new(DType::F32, [size, size]);
+    let input = |name: String| b.input(name, InputKind::User, ty.clone());
+    let weights: Vec<ValueId> = (0..layers).map(|i| input(format!("w{i}"))).collect();
+    let mut kept = vec![input("x".to_owned())];
+    for &w in &weights {
+        kept.push(b.unary(Unary::Tanh, dot(&b, kept[kept.len() - 1], w, &[1], &[1])).unwrap());
+    }
+    let mut back = kept[layers];
+    for (i, &w) in weights.iter().enumerate().rev() {
+        let of_weight = || dot(&b, back, kept[i], &[0], &[0]);
+        let early = (!late).then(of_weight);
+        let next = (i > 0).then(|| b.unary(Unary::Tanh, dot(&b, back, w, &[1], &[0])).unwrap());
+        let gradient = early.unwrap_or_else(of_weight);
+        b.output(format!("w{i}"), OutputKind::Mutation(i), b.binary(Binary::Subtract, w, gradient).unwrap());
+        b.output(format!("g{i}"), OutputKind::User, gradient);
+        back = next.unwrap_or(back);
+    }
+    b.finish()
+}
+
+#[test]
+fn weights_are_read_before_they_are_overwritten() {
+    let ordered = |platform, graph: &Graph| {
+        let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
+        assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
+        let read_late = after.outputs.iter().filter(|o| match o.kind {
+            OutputKind::Mutation(input) => {
+                let behind = behind(&after, o.value);
+                let reads = |n: &Node| n.operands.contains(&after.inputs[input].value);
+                !(0..after.nodes().len()).all(|i| behind[i] || !reads(after.node(ValueId::new(i))))
+            }
+            OutputKind::User => false,
+        });
+        let waited = after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).map(|n| n.operands.len() - 1);
+        assert!(waited.eq(rules(&changes).iter().map(|_| 1)), "for one gradient each, and not for the product itself");
+        let again = formulated_for(platform, &after, Class::Exact, None).1;
+        assert!(!rules(&again).contains(&"read-before-overwritten"), "once is enough");
+        (read_late.count(), rules(&changes).iter().filter(|&&r| r == "read-before-overwritten").count())
+    };
+    for late in [false, true] {
+        assert_eq!(ordered(Platform::CpuWithBlas, &descent(4, 16, late)), (0, 3));
+        assert_eq!(ordered(Platform::CpuWithBlas, &descent(1, 16, late)), (0, 0), "only the gradient reads it");
+        assert_eq!(ordered(Platform::CpuWithBlas, &descent(4, 15, late)), (3, 0), "too small");
+        assert_eq!(ordered(Platform::Cpu, &descent(4, 16, late)), (3, 0), "there is nobody to ask");
+    }
+}
+
+#[test]
+fn of_two_gradients_that_read_what_the_other_overwrites_one_waits() {
+    let b = Builder::new("low rank");
+    let ty = TensorType::new(DType::F32, [16, 16]);
+    let [up, down, back] = ["up", "down", "back"].map(|name| b.input(name, InputKind::User, ty.clone()));
+    let gradients = [dot(&b, back, down, &[1], &[1]), dot(&b, up, back, &[0], &[0])];
+    for (i, (weight, gradient)) in [up, down].into_iter().zip(gradients).enumerate() {
+        b.output(format!("w{i}"), OutputKind::Mutation(i), b.binary(Binary::Subtract, weight, gradient).unwrap());
+    }
+    let graph = b.finish();
+    let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+    assert_same_bits(&graph, &after, &Random(1).inputs(&graph, true));
+    assert_eq!(rules(&changes).iter().filter(|&&rule| rule == "read-before-overwritten").count(), 1);
+}
+
+/// By node, whether `v` is computed of it.
+fn behind(graph: &Graph, v: ValueId) -> Vec<bool> {
+    let mut behind = vec![false; graph.nodes().len()];
+    let mut open = vec![v];
+    while let Some(v) = open.pop() {
+        if !std::mem::replace(&mut behind[v.index()], true) {
+            open.extend(&graph.node(v).operands);
+        }
+    }
+    behind
 }

@@ -218,11 +218,11 @@ unsafe fn answer(frame: *mut XLA_FFI_CallFrame, call: impl FnOnce(&XLA_FFI_CallF
     }
 }
 
-/// `None` if `frame` has not one operand whose memory is the result's.
+/// `None` if the result's memory is not that of `frame`'s first operand.
 unsafe fn is_in_place(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: forwarded to the caller.
     let (args, rets) = unsafe { operands(frame)? };
-    let (&[from], &[to]) = (&args[..], &rets[..]) else { return None };
+    let (&[from, ..], &[to]) = (&args[..], &rets[..]) else { return None };
     (from.data == to.data).then_some(())
 }
 
