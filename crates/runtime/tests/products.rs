@@ -92,7 +92,17 @@ fn columns(column: usize) -> Strides {
 #[test]
 fn matrices_are_multiplied_however_they_lie() {
     let client = client_with_products(4);
-    for (m, n, k) in [(1, 1, 1), (3, 5, 7), (1, 40, 8), (130, 200, 90), (300, 17, 260), (600, 15, 90), (20, 2, 30)] {
+    for (m, n, k) in [
+        (1, 1, 1),
+        (3, 5, 7),
+        (1, 40, 8),
+        (130, 200, 90),
+        (300, 17, 260),
+        (600, 15, 90),
+        (20, 2, 30),
+        (1100, 600, 3),
+        (20, 5000, 6),
+    ] {
         for (lhs, lhs_shape) in [(rows(k), [m, k]), (columns(m), [k, m])] {
             for (rhs, rhs_shape) in [(rows(n), [k, n]), (columns(k), [n, k])] {
                 let it = Product { m, n, k, lhs, rhs, batch: vec![] };

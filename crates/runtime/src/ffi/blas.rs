@@ -18,6 +18,10 @@ const FEW: usize = 16;
 /// Rows of such a result at a time, which stay in the cache.
 const BLOCK: usize = 256;
 
+/// Rows and columns of a result that one call makes, so that it stays in the cache while what is summed over goes by. On a Zen 4
+/// MKL took 1.3 to 1.5 times as long for 16 to 256 rows of 7,000 columns or more, each the sum of 512 or 768 products.
+const AT_ONCE: [usize; 2] = [512, 1024];
+
 /// BLAS's `?gemm`: everything by address, matrices in columns.
 type Gemm<T> = unsafe extern "C" fn(
     *const c_char,
@@ -199,7 +203,26 @@ impl Blas {
         unsafe {
             match (2..FEW).contains(&n) && m > n {
                 true => self.turned([m, n, k], lhs, rhs, out),
-                false => self.straight([m, n, k], lhs, rhs, out),
+                false => self.in_parts([m, n, k], lhs, rhs, out),
+            }
+        }
+    }
+
+    /// The same, so much of it [at once](AT_ONCE).
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn in_parts<T: Element>(&self, [m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+        let [rows, columns] = AT_ONCE;
+        for row in (0..m).step_by(rows) {
+            for column in (0..n).step_by(columns) {
+                // SAFETY: as above; the part is the result's.
+                unsafe {
+                    let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
+                    let rhs = Matrix { at: rhs.at.add(column * rhs.strides.column), ..rhs };
+                    let out = Out { at: out.at.add(row * out.row + column), ..out };
+                    self.straight([rows.min(m - row), columns.min(n - column), k], lhs, rhs, out);
+                }
             }
         }
     }
