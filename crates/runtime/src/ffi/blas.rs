@@ -19,7 +19,7 @@ const FEW: usize = 16;
 const BLOCK: usize = 256;
 
 /// Rows and columns of a result that one call makes, so that it stays in the cache while what is summed over goes by. On a Zen 4
-/// MKL took 1.3 to 1.5 times as long for 16 to 256 rows of 7,000 columns or more, each the sum of 512 or 768 products.
+/// MKL took up to 1.5 times as long for 16 to 256 rows of 7,000 columns or more, each the sum of 256 to 768 products.
 const AT_ONCE: [usize; 2] = [512, 1024];
 
 /// BLAS's `?gemm`: everything by address, matrices in columns.
