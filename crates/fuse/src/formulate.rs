@@ -6,10 +6,10 @@
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
-//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements of rows are found among integers ([`row_maximum`]), rows are
-//! summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys are sorted in one
-//! integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with 2 cores; a TPU's
-//! compiler chooses formulations and layouts itself.
+//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements of rows are
+//! found among integers ([`row_maximum`]), rows are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one
+//! ([`joined_dims`]), and keys are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured,
+//! on XLA's CPU plugin with 2 cores; a TPU's compiler chooses formulations and layouts itself.
 
 mod computed_once;
 mod depthwise;

@@ -1,10 +1,10 @@
 //! Where a region ends.
 //!
 //! Where its values are asked for, of course. A stream that nobody asks is cut where it [repeats](Rhythm), so that a step of
-//! a loop is a region, or a few steps where they are small; and at the latest where it grows too large, or keeps too much. There the place
-//! matters: a long step has to be cut at the same places each time, wherever the region began. So places are ranked by what
-//! stands around them alone: first where the least has to be made that nobody would hold for long, then, in the later half
-//! of a full region, where the calls before are like those of the fewest other places, then by a hash of these calls.
+//! a loop is a region, or a few steps where they are small; and at the latest where it grows too large, or keeps too much.
+//! There the place matters: a long step has to be cut at the same places each time, wherever the region began. So places are
+//! ranked by what stands around them alone: first where the least has to be made that nobody would hold for long, then, in
+//! the later half of a full region, where the calls before are like those of the fewest other places, then by a hash of these calls.
 
 use crate::fused::open::Open;
 use rustc_hash::FxHashMap;
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 const MOST_CALLS: usize = 512;
 /// Core ops in a region at most; one call may have more by itself.
 const MOST_NODES: usize = 8192;
-/// Bytes of inputs at most that nobody but the region has any more, since it keeps them until all of it ran; or a part of what
-/// its device's storages have, if that is more.
+/// Bytes of inputs at most that nobody but the region has any more, since it keeps them until all of it ran.
 const MOST_KEPT: u64 = 32 << 20;
+/// The part of what its device's storages have that it may keep, if that is more.
 const MOST_KEPT_OF: u64 = 12;
 /// Calls before a place that rank it.
 const CONTEXT: usize = 16;
