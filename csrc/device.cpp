@@ -378,9 +378,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return {kTpu, static_cast<c10::DeviceIndex>(device)};
   }
   c10::Allocator* getPinnedMemoryAllocator() const override {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "memory cannot be pinned for \"tpu\": copies to the device go through the plugin's own buffers. "
-               "Leave pin_memory off.");
+    // Training scripts ask for it whatever the device is, and data loaders do so on their behalf.
+    TORCH_WARN_ONCE(
+        "pin_memory gives ordinary memory: copies to \"tpu\" go through the plugin's own buffers, which nothing speeds up. "
+        "Leave it off.");
+    return c10::GetAllocator(c10::kCPU);
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
     resize_storage(storage.unsafeGetStorageImpl(), nbytes);

@@ -22,6 +22,7 @@ void register_all() {
   static torch::Library any(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   std::unordered_set<std::string> taken;
   register_storage_ops(aten, taken);
+  register_transformer_ops(aten, taken);
   register_kernels(aten, taken);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_foreign>());
   register_autocast();

@@ -58,6 +58,7 @@ extern const TpuShim shim_table;
 // Registers the boxed kernel for all of the core's ops but those in `taken`, which have kernels in C++.
 void register_kernels(torch::Library& aten, const std::unordered_set<std::string>& taken);
 void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
+void register_transformer_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_autocast();
 // Writes `source` to `target`, both on one device.
 void copy_on_device(const at::Tensor& target, const at::Tensor& source);

@@ -58,6 +58,26 @@ def test_a_storage_seen_as_another_type() -> None:
     check(program, torch.arange(4.0))
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_transformer_layers_in_inference(norm_first: bool, activation: str, batch_first: bool) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first, norm_first=norm_first, activation=activation)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    ours = copy.deepcopy(encoder).to("tpu")
+    padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    x = torch.randn(2, 5, 8) if batch_first else torch.randn(5, 2, 8)
+    torch.tpu.fallbacks().clear()
+    for masks in ({}, {"src_key_padding_mask": padding}, {"mask": causal}, {"mask": causal, "is_causal": True}):
+        with torch.no_grad():
+            want, got = encoder(x, **masks), ours(x.to("tpu"), **on_tpu(masks)).cpu()
+        seen = ~padding if batch_first else ~padding.t()  # what PyTorch gives for padding is nobody's concern
+        torch.testing.assert_close(got[seen], want[seen])
+    assert not any("transformer" in op or "nested" in op for op, _ in torch.tpu.fallbacks())
+
+
 def test_expanded_tensors_are_not_written() -> None:
     x = torch.zeros(3, 1, device="tpu").expand(3, 4)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):

@@ -17,6 +17,7 @@ import torchtpu
 from fused_at_once import fused_at_once
 from torch import nn
 from torch.autograd import DeviceType
+from torch.utils.data import DataLoader, TensorDataset
 
 
 def test_devices_are_chosen_per_thread_and_per_block() -> None:
@@ -162,11 +163,13 @@ def test_the_peak_is_what_programs_take_while_they_run(mode: str, deterministic:
     assert w.nbytes * 2 <= _peak(compiled) <= w.nbytes * 2 + 64
 
 
-def test_memory_cannot_be_pinned() -> None:
+@pytest.mark.filterwarnings("ignore:pin_memory gives ordinary memory")
+def test_pinned_memory_is_ordinary_memory() -> None:
     for pin in (lambda: torch.ones(1).pin_memory(), lambda: torch.ones(1, pin_memory=True)):
-        with pytest.raises(NotImplementedError, match=r"memory cannot be pinned for .*Leave pin_memory off"):
-            pin()
-    assert not torch.ones(1).is_pinned()
+        assert pin().tolist() == [1] and not pin().is_pinned()
+    for workers in (0, 1):
+        loader = DataLoader(TensorDataset(torch.arange(4)), batch_size=2, pin_memory=True, num_workers=workers)
+        assert [batch.tolist() for (batch,) in loader] == [[0, 1], [2, 3]]
     assert torch.ones(1).to("tpu", non_blocking=True).tolist() == [1]
 
 
