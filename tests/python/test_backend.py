@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torchtpu
-from torch import nn
+from torch import Tensor, nn
 
 
 def compiled(fn, **kwargs):
@@ -561,3 +562,50 @@ def test_a_graph_that_hands_on_its_input_is_counted_apart() -> None:
     assert after["executions"] == before["executions"] + 1
     torch.compile(torch.neg, backend="torchtpu", fullgraph=True)(x)
     assert torchtpu.stats()["shared"] == after["shared"]
+
+
+def test_a_16_bit_float_is_rounded_where_several_ops_read_it() -> None:
+    x = torch.linspace(0.5, 2, 4096).bfloat16()
+
+    def once(x: Tensor) -> Tensor:
+        return (x * 1.003) + 0.3
+
+    def twice(x: Tensor) -> Tensor:
+        y = x * 1.003
+        return (y + 0.3) * y.view(64, 64).reshape(-1)
+
+    wide = x.float() * 1.003
+    narrow = wide.bfloat16().float()
+    assert not torch.equal((wide + 0.3).bfloat16(), (narrow + 0.3).bfloat16())
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(once, backend="torchtpu")(x), (wide + 0.3).bfloat16())
+    assert torch.equal(torch.compile(twice, backend="torchtpu")(x), ((narrow + 0.3) * narrow).bfloat16())
+
+
+def test_a_product_by_truth_values_keeps_nan_and_signs() -> None:
+    x = torch.tensor([[math.nan, math.inf, -1.0], [2.0, -0.0, 0.0]])
+    mask = torch.zeros_like(x, dtype=torch.bool)
+    for program in (
+        lambda x, mask: x * mask,
+        lambda x, mask: mask.to(x.dtype) * x,
+        lambda x, mask: x * mask.to(torch.int32).float(),
+        lambda x, mask: x * (x > 5),
+    ):
+        torch._dynamo.reset()
+        expected = program(x, mask)
+        for got in (
+            torch.compile(program, backend="torchtpu")(x, mask),
+            torch.compile(program, backend="torchtpu", options={"optimize": False})(x, mask),
+            program(x.to("tpu"), mask.to("tpu")).cpu(),
+        ):
+            torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+            assert torch.equal(got.signbit() | got.isnan(), expected.signbit() | expected.isnan())
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64, torch.float16])
+def test_floor_division_of_a_0d_tensor_and_a_number(dtype: torch.dtype) -> None:
+    for program in (lambda x: x // 2, lambda x: 2 // x, lambda x: torch.floor_divide(x, 2)):
+        for x in (torch.tensor(7, dtype=dtype), torch.tensor([7, -7], dtype=dtype)):
+            torch._dynamo.reset()
+            got = torch.compile(program, backend="torchtpu")(x)
+            torch.testing.assert_close(got, program(x))

@@ -7,7 +7,9 @@ use crate::session::Session;
 use hostcall::{Finish, Product};
 use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
 use ir::sharding::Mesh;
-use ir::{Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type};
+use ir::{
+    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type,
+};
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
 use melior::ir::operation::{Operation, OperationBuilder, OperationMutLike};
@@ -118,6 +120,17 @@ impl<'c> Emitted<'c> {
     }
 }
 
+/// The truth values that `v`, a float, is, converted by way of whatever type.
+fn mask(graph: &Graph, v: ir::ValueId) -> Option<ir::ValueId> {
+    let dtype = |v| graph.tensor_type(v).map(|t| t.dtype);
+    let mut of = v;
+    while dtype(of)? != DType::Bool {
+        let node = graph.node(of);
+        of = *node.operands.first().filter(|_| matches!(node.op, Op::Convert { .. }))?;
+    }
+    dtype(v)?.is_float().then_some(of)
+}
+
 impl<'s, 'c> Scope<'s, 'c> {
     /// Appends all nodes of `graph`, its inputs being `inputs`; the values of its outputs.
     fn graph(&self, graph: &Graph, inputs: &[V<'c>]) -> Result<Values<'c>> {
@@ -161,6 +174,11 @@ impl<'s, 'c> Scope<'s, 'c> {
         let operands: Values<'c> = node.operands.iter().map(|&v| emitted.one(v)).collect::<Result<_>>()?;
         let operand_types: SmallVec<[&TensorType; 4]> =
             node.operands.iter().map(|&v| tensor(graph.ty(v))).collect::<Result<_>>()?;
+        if node.op == Op::Binary(Binary::Multiply)
+            && let Some((by, mask)) = node.operands.iter().enumerate().find_map(|(i, &v)| Some((i, mask(graph, v)?)))
+        {
+            return Ok(smallvec![self.masked(operands[1 - by], emitted.one(mask)?, operand_types[by])?]);
+        }
         self.op(node, &operands, &operand_types)
     }
 

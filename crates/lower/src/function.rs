@@ -35,6 +35,13 @@ impl<'c> Scope<'_, 'c> {
         }
     }
 
+    /// The product of `x`, a `ty`, and `mask` as 1 and 0. XLA would make a product by such a conversion zero wherever `mask` is
+    /// false, where it should be NaN for NaN and infinities, and -0 for what is negative.
+    pub(crate) fn masked(&self, x: V<'c>, mask: V<'c>, ty: &TensorType) -> Result<V<'c>> {
+        let nothing = self.elementwise("stablehlo.multiply", &[x, self.constant(&zeros(ty))?], ty)?;
+        self.elementwise("stablehlo.select", &[mask, x, nothing], ty)
+    }
+
     /// `f` of `args`, all converted from `ty` to `f32` and back.
     fn in_f32(
         &self,

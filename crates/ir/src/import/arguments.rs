@@ -109,7 +109,7 @@ impl<'t> Importer<'t> {
                 None => Ok(Owned::Plain(parse_default(param)?)),
                 Some(arg) => {
                     let owned = self.argument(scope, arg)?;
-                    let wraps = parts.base == "Tensor" && parts.list.is_none();
+                    let wraps = parts.base == "Tensor" && parts.list.is_none() && !assigned.entry.def.takes_numbers;
                     if wraps { self.wrapped(owned) } else { Ok(owned) }
                 }
             }

@@ -52,7 +52,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("c64[3], c64[3]", "not implemented for 'ComplexFloat'"),
         ],
     )
-    .variants(&["floor_divide_.Tensor", "floor_divide.out"]),
+    .variants(&["floor_divide_.Tensor", "floor_divide.out"])
+    .takes_numbers(),
     OpDef::new(
         "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
         |c, b| one(floor_divide(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),

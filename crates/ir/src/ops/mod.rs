@@ -129,6 +129,8 @@ pub struct OpDef {
     pub variants: &'static [&'static str],
     /// Whether an `out=` overload whose `dtype` is left out computes in the type of `out`.
     pub typed_by_out: bool,
+    /// Whether numbers may stand in the place of its tensors as they are, and count as numbers where types are promoted.
+    pub takes_numbers: bool,
     /// How a copy that the rule makes still sees the storage of the first argument, in PyTorch.
     pub lens: Option<LensFn>,
     /// What it does.
@@ -140,23 +142,63 @@ pub struct OpDef {
 impl OpDef {
     /// An op that computes new tensors.
     pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Expand(expand), samples }
+        OpDef {
+            schema,
+            variants: &[],
+            typed_by_out: false,
+            takes_numbers: false,
+            lens: None,
+            rule: Rule::Expand(expand),
+            samples,
+        }
     }
     /// An op that computes new tensors whose extents may be data.
     pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Bounded(expand), samples }
+        OpDef {
+            schema,
+            variants: &[],
+            typed_by_out: false,
+            takes_numbers: false,
+            lens: None,
+            rule: Rule::Bounded(expand),
+            samples,
+        }
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::View(view, None), samples }
+        OpDef {
+            schema,
+            variants: &[],
+            typed_by_out: false,
+            takes_numbers: false,
+            lens: None,
+            rule: Rule::View(view, None),
+            samples,
+        }
     }
     /// An op that gives a view where it can and a copy elsewhere.
     pub const fn maybe_view(schema: &'static str, view: ViewFn, copy: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::View(view, Some(copy)), samples }
+        OpDef {
+            schema,
+            variants: &[],
+            typed_by_out: false,
+            takes_numbers: false,
+            lens: None,
+            rule: Rule::View(view, Some(copy)),
+            samples,
+        }
     }
     /// An op that gives a number.
     pub const fn number(schema: &'static str, number: NumberFn, samples: &'static [Sample]) -> OpDef {
-        OpDef { schema, variants: &[], typed_by_out: false, lens: None, rule: Rule::Number(number), samples }
+        OpDef {
+            schema,
+            variants: &[],
+            typed_by_out: false,
+            takes_numbers: false,
+            lens: None,
+            rule: Rule::Number(number),
+            samples,
+        }
     }
     /// With in-place and `out=` overloads.
     pub const fn variants(mut self, variants: &'static [&'static str]) -> OpDef {
@@ -166,6 +208,11 @@ impl OpDef {
     /// Whose result is its first argument seen through a lens, where the rule makes a copy.
     pub const fn seen_through(mut self, lens: LensFn) -> OpDef {
         self.lens = Some(lens);
+        self
+    }
+    /// In the place of whose tensors numbers may stand.
+    pub const fn takes_numbers(mut self) -> OpDef {
+        self.takes_numbers = true;
         self
     }
     /// Whose `out=` overloads compute in the type of `out`, unless `dtype` says otherwise.
