@@ -1,19 +1,22 @@
-"""Results that are views, of sizes or places that are symbols.
+"""Results that are views.
 
-A graph is functional: a result that the user sees as a view of an input comes out as a tensor of its own, and
-AOTAutograd makes the view anew, by the size, strides and offset of what came out. So that has to lie as the view would,
-although nobody reads it.
+A graph is functional: what it gives are tensors of their own. A result that the user sees as a view of an input
+AOTAutograd makes anew, by the size, strides and offset of what came out: so that has to lie as the view would, although
+nobody reads it. Results that see the same memory, a temporary and a part of it, are ours to make: the graph gives the
+temporary, and they are made of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
+from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
@@ -33,6 +36,117 @@ def remade_outputs() -> frozenset[int]:
         return frozenset()
     first = len(metadata.tokens) + metadata.num_mutated_inp_runtime_indices
     return frozenset(first + i for i, info in enumerate(metadata.output_info) if info.output_type in _REMADE)
+
+
+@dataclass(frozen=True)
+class View:
+    """A result that is a view of a tensor that came out, too."""
+
+    result: int
+    of: int
+    """Positions among the outputs."""
+    dtype: torch.dtype
+    numbers: tuple[int | None, ...]
+    """Offset, sizes and strides; those that are not known come out, in order, behind the last tensor."""
+
+
+def user_outputs() -> range:
+    """The positions, among the outputs of the forward graph being compiled, of those that the user gets."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context else None
+    if metadata is None:
+        return range(0)
+    first = len(metadata.tokens) + metadata.num_mutated_inp_runtime_indices
+    return range(first, first + len(metadata.output_info))
+
+
+def add_temporaries(gm: fx.GraphModule, among: Iterable[int]) -> list[View]:
+    """Lets ``gm`` give what several of its outputs ``among`` are views of, instead of them."""
+    output = next(iter(reversed(gm.graph.nodes)))
+    outputs = list(output.args[0])
+    views: list[View] = []
+    unknown: list[fx.Node] = []
+    for temporary, positions in _overlapping(outputs, among).items():
+        of = next((i for i in positions if outputs[i] is temporary), len(outputs))
+        if of == len(outputs):
+            outputs.append(temporary)
+        for i in positions:
+            if outputs[i] is not temporary:
+                numbers = _layout(outputs[i])
+                views.append(View(i, of, outputs[i].meta["val"].dtype, tuple(known for known, *_ in numbers)))
+                unknown += [_number(gm, outputs[i], *how) for known, *how in numbers if known is None]
+                outputs[i] = None
+    if views:
+        output.args = ((*outputs, *unknown),)
+        gm.recompile()
+    return views
+
+
+def _overlapping(outputs: Sequence[Any], among: Iterable[int]) -> dict[fx.Node, list[int]]:
+    """By temporary, the positions of different outputs that may share elements of it."""
+    found: dict[fx.Node, list[int]] = {}
+    for i in among:
+        if isinstance(node := outputs[i], fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
+            temporary = _origin(node)
+            if temporary.op == "call_function" and _is_dense(temporary.meta["val"]):
+                found.setdefault(temporary, []).append(i)
+    return {t: at for t, at in found.items() if len({outputs[i] for i in at}) > 1}
+
+
+def _origin(node: fx.Node) -> fx.Node:
+    """What ``node`` is a view of, or itself."""
+    storage = node.meta["val"].untyped_storage()._cdata
+    while node.args and isinstance(before := node.args[0], fx.Node):
+        values = pytree.tree_leaves(before.meta.get("val"))
+        if not any(isinstance(v, torch.Tensor) and v.untyped_storage()._cdata == storage for v in values):
+            break
+        node = before
+    return node
+
+
+def _is_dense(value: Any) -> bool:
+    """Whether a tensor fills its storage, in an order of its dimensions."""
+    if not isinstance(value, torch.Tensor) or value.is_conj() or value.is_neg():
+        return False
+    plain = isinstance(offset := value.storage_offset(), int) and offset == 0
+    return plain and torch._prims_common.is_non_overlapping_and_dense_or_false(value)
+
+
+def _layout(node: fx.Node) -> list[tuple[Any, ...]]:
+    """Offset, sizes and strides of ``node``: each number, or ``None``, the op that tells it and that op's arguments."""
+    value = node.meta["val"]
+    numbers: list[tuple[Any, ...]] = [(value.storage_offset(), aten.sym_storage_offset.default)]
+    numbers += [(n, aten.sym_size.int, d) for d, n in enumerate(value.shape)]
+    numbers += [(n, aten.sym_stride.int, d) for d, n in enumerate(value.stride())]
+    return [(n, *how) if isinstance(n, int) else (None, *how, n) for n, *how in numbers]
+
+
+def _number(gm: fx.GraphModule, of: fx.Node, op: Any, *args: Any) -> fx.Node:
+    """A node with what ``op`` tells of a node; the last argument is its value."""
+    *dim, value = args
+    with gm.graph.inserting_before(next(iter(reversed(gm.graph.nodes)))):
+        made = gm.graph.call_function(op, (of, *dim))
+    made.meta.update(of.meta, val=value)
+    return made
+
+
+def with_views(
+    call: Callable[[list[Any]], Sequence[Any]], views: Sequence[View], results: int
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """``call``, of whose outputs the first ``results`` are the user's, with ``views`` among them."""
+    unknown = sum(number is None for view in views for number in view.numbers)
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        outputs = list(call(args))
+        given = iter(outputs[len(outputs) - unknown :])
+        for view in views:
+            offset, *layout = (next(given) if number is None else number for number in view.numbers)
+            sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
+            of = outputs[view.of] if outputs[view.of].dtype == view.dtype else outputs[view.of].view(view.dtype)
+            outputs[view.result] = of.as_strided(sizes, strides, offset)
+        return outputs[:results]
+
+    return run
 
 
 def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[int]:

@@ -32,7 +32,7 @@ from torchtpu._hoist import hoist
 from torchtpu._parts import cut, keep_tensors
 from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
-from torchtpu._views import add_places, remade_outputs, with_places
+from torchtpu._views import add_places, add_temporaries, remade_outputs, user_outputs, with_places, with_views
 from torchtpu.recurrent import in_loops
 from torchtpu.trace import UnsupportedValue, compound_inputs, walk
 
@@ -97,7 +97,9 @@ def torchtpu(
         log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
     parsed = Options.parse(options)
     in_loops(gm)
-    forward = functools.partial(compile_graph, options=parsed, static=_static_inputs, remade=remade_outputs)
+    forward = functools.partial(
+        compile_graph, options=parsed, static=_static_inputs, remade=remade_outputs, user=user_outputs
+    )
     backend = aot_autograd(
         fw_compiler=forward,
         bw_compiler=functools.partial(compile_graph, options=parsed),
@@ -142,6 +144,7 @@ def compile_graph(
     options: Options,
     static: Callable[[], frozenset[int]] = frozenset,
     remade: Callable[[], frozenset[int]] = frozenset,
+    user: Callable[[], Sequence[int]] = tuple,
 ) -> Compiled:
     """Compiles a functional aten graph into a boxed callable.
 
@@ -151,7 +154,9 @@ def compile_graph(
     hoist(gm)
     draw_again(gm)
     keep_tensors(gm)
-    views = add_places(gm, remade())
+    again, results = remade(), _results(gm)
+    shared = add_temporaries(gm, [i for i in user() if i not in again])
+    views = add_places(gm, again)
     effects, needed = take_effects(gm)
     try:
         parts = take_parts(gm)
@@ -162,7 +167,13 @@ def compile_graph(
         call = with_effects_behind(call, effects, needed)
     if views:
         call = with_places(call, views)
+    if shared:
+        call = with_views(call, shared, results)
     return _boxed(with_parts(call, parts) if parts else call)
+
+
+def _results(gm: fx.GraphModule) -> int:
+    return len(next(iter(reversed(gm.graph.nodes))).args[0])
 
 
 def _static_inputs() -> frozenset[int]:

@@ -7,6 +7,7 @@ use crate::optimize::platform;
 use crate::program::{DimValues, Program};
 use crate::session::{Origin, Session, hlo_text};
 use fuse::Platform;
+use ir::alias::CellId;
 use ir::import::{Imported, InputMeta, InputValue, OutputMeta, OutputTensor as ResultTensor};
 use ir::ops::Scalar;
 use ir::symbol::Expr;
@@ -344,7 +345,7 @@ type Kept = Vec<(usize, Output)>;
 /// How each result is made, and the outputs of the graph that are needed for that: their positions, and what they are.
 fn plan(graph: &Graph, results: &[OutputMeta], arguments: &[Option<usize>]) -> Result<(Vec<Plan>, Kept)> {
     let mut kept: Kept = vec![];
-    let mut known: FxHashMap<(ValueId, &Strides), usize> = FxHashMap::default();
+    let mut known: FxHashMap<(ValueId, &Strides, CellId), usize> = FxHashMap::default();
     let mut plans = vec![];
     for (n, result) in results.iter().enumerate() {
         let t = match result {
@@ -365,10 +366,10 @@ fn plan(graph: &Graph, results: &[OutputMeta], arguments: &[Option<usize>]) -> R
         let value = graph.outputs[t.position].value;
         if let Some(argument) = unchanged(graph, t).and_then(|i| arguments[i]) {
             plans.push(Plan::Argument(argument));
-        } else if let Some(&earlier) = known.get(&(value, &t.strides)) {
+        } else if let Some(&earlier) = known.get(&(value, &t.strides, t.storage)) {
             plans.push(Plan::Result(earlier));
         } else {
-            known.insert((value, &t.strides), n);
+            known.insert((value, &t.strides, t.storage), n);
             plans.push(Plan::Output(kept.len()));
             let dtype = graph.tensor_type(value).map_or(DType::Bool, |t| t.dtype);
             kept.push((t.position, Output::Result { shape: t.shape.clone(), strides: t.strides.clone(), dtype }));

@@ -15,6 +15,7 @@ mod higher_order;
 mod inputs;
 mod outputs;
 mod python_ops;
+mod readers;
 mod scans;
 mod sizes;
 mod survey;
@@ -22,7 +23,7 @@ mod survey;
 pub use inputs::{InputType, bind};
 pub use survey::{data_dependent_ops, unsupported_ops};
 
-use crate::alias::{Aliases, Strides, TensorId};
+use crate::alias::{Aliases, CellId, Strides, TensorId};
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -34,7 +35,7 @@ use crate::ops::{Context, Entry, Scalar};
 use crate::symbol::{Sym, Symbols};
 use crate::trace::{Locator, Trace, schema};
 use crate::types::{Shape, TensorType};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,6 +125,8 @@ pub struct OutputTensor {
     pub strides: Strides,
     /// Position in [`Graph::inputs`] of the input whose storage the result is a view of.
     pub alias: Option<usize>,
+    /// Whose elements it has: results of other storages must not share memory, equal or not.
+    pub storage: CellId,
 }
 
 /// Imports `trace`.
@@ -134,7 +137,7 @@ pub struct OutputTensor {
 pub fn import(trace: &Trace, options: &ImportOptions) -> Result<Imported> {
     let importer = Importer::new(trace, options);
     importer.check_ranges()?;
-    let mut scope = Scope::new(&trace.graph);
+    let mut scope = importer.scope(&trace.graph);
     let inputs = importer.inputs(&mut scope)?;
     importer.nodes(&mut scope)?;
     let outputs = importer.outputs(&scope, &inputs)?;
@@ -157,15 +160,11 @@ enum Binding {
 struct Scope<'t> {
     graph: &'t schema::Graph,
     names: FxHashMap<&'t str, Binding>,
+    /// Names whose values several ops read.
+    shared: FxHashSet<&'t str>,
     /// Whether the graph's types already show the casts of autocast, which its nodes leave out.
     autocast: bool,
     depth: usize,
-}
-
-impl<'t> Scope<'t> {
-    fn new(graph: &'t schema::Graph) -> Scope<'t> {
-        Scope { graph, names: FxHashMap::default(), autocast: false, depth: 0 }
-    }
 }
 
 /// One import.
@@ -201,6 +200,11 @@ impl<'t> Importer<'t> {
             expressions: RefCell::default(),
             entries: RefCell::default(),
         }
+    }
+
+    fn scope(&self, graph: &'t schema::Graph) -> Scope<'t> {
+        let shared = if self.b.excess_precision() { self.read_by_several(graph) } else { FxHashSet::default() };
+        Scope { graph, names: FxHashMap::default(), shared, autocast: false, depth: 0 }
     }
 
     fn nodes(&self, scope: &mut Scope<'t>) -> Result<()> {

@@ -2,8 +2,9 @@
 //!
 //! PyTorch rounds the result of every op to its type. An expansion computes in `f32`, rounds, and the next one converts
 //! back: leaving both conversions out errs less, and is what XLA and TorchInductor do too. A value is rounded all the same
-//! where it is an output, where an op takes it in its own type (a contraction's operand, a comparison), and where the
-//! program itself asks for the type, with [`Builder::cast`]. Results then differ from PyTorch's by roundings of single
+//! where it is an output, where an op takes it in its own type (a contraction's operand, a comparison), where the program
+//! itself asks for the type, with [`Builder::cast`], and where several ops read it ([`Builder::stays_rounded`]): it is written
+//! to memory for them, and would be written in both types. Results then differ from PyTorch's by roundings of single
 //! values and no more; programs without 16-bit floats are the same to the bit.
 
 use super::Builder;
@@ -18,8 +19,8 @@ const MAX_CHAIN: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Known {
-    /// What [`Builder::cast`] made.
-    casts: FxHashSet<ValueId>,
+    /// Values behind which nobody looks.
+    rounded: FxHashSet<ValueId>,
     /// The `f32` behind a value, or that there is none.
     unrounded: FxHashMap<ValueId, Option<ValueId>>,
 }
@@ -40,11 +41,16 @@ impl Builder {
     pub fn cast(&self, a: ValueId, dtype: DType) -> Result<ValueId> {
         let v = self.convert(a, dtype)?;
         if v != a {
-            let mut s = self.state.borrow_mut();
-            s.excess.casts.insert(v);
-            s.excess.unrounded.remove(&v);
+            self.stays_rounded(v);
         }
         Ok(v)
+    }
+
+    /// No excess precision gets past `v`.
+    pub fn stays_rounded(&self, v: ValueId) {
+        let excess = &mut self.state.borrow_mut().excess;
+        excess.rounded.insert(v);
+        excess.unrounded.remove(&v);
     }
 
     /// The `f32` behind a 16-bit float: what was rounded, or the same choice or order of elements that were.
@@ -59,13 +65,14 @@ impl Builder {
         if let Some(&known) = self.state.borrow().excess.unrounded.get(&a) {
             return Ok(known);
         }
-        let (op, operands, cast) = {
+        let (op, operands, rounded) = {
             let s = self.state.borrow();
             let node = s.graph.node(a);
-            (node.op.clone(), node.operands.clone(), s.excess.casts.contains(&a))
+            (node.op.clone(), node.operands.clone(), s.excess.rounded.contains(&a))
         };
         let found = match op {
-            Op::Convert { .. } => operands.first().copied().filter(|&v| !cast && self.dtype(v) == DType::F32),
+            _ if rounded => None,
+            Op::Convert { .. } => operands.first().copied().filter(|&v| self.dtype(v) == DType::F32),
             op if keeps_values(&op) => self.on_what_is_behind(op, operands, chain - 1)?,
             _ => None,
         };
@@ -162,6 +169,16 @@ mod tests {
         let (b, x) = builder(false);
         let y = chain(&b, x, |b, x| b.convert(x, DType::BF16)).unwrap();
         assert_eq!(excess, print(&finished(b, y)));
+    }
+
+    #[test]
+    fn what_several_read_stays_rounded() {
+        let (b, x) = builder(true);
+        let y = b.reshape(b.convert(x, DType::BF16).unwrap(), &[2, 2]).unwrap();
+        assert!(b.unrounded(y).unwrap().is_some());
+        b.stays_rounded(y);
+        assert_eq!(b.unrounded(y).unwrap(), None, "also where it was looked for before");
+        assert_eq!(b.unrounded(b.negate(y).unwrap()).unwrap(), None, "nor behind what is made of it");
     }
 
     #[test]

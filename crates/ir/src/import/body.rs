@@ -44,7 +44,7 @@ impl<'t> Importer<'t> {
 
     /// A body that has taken nothing yet.
     pub(super) fn open(&self, scope: &Scope<'t>, graph: &'t schema::Graph) -> Body<'t> {
-        let mut inner = Scope::new(graph);
+        let mut inner = self.scope(graph);
         (inner.depth, inner.autocast) = (scope.depth + 1, scope.autocast);
         Body { importer: self.closed(), scope: inner, inputs: vec![] }
     }

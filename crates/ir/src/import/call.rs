@@ -231,6 +231,9 @@ impl<'t> Importer<'t> {
     pub(super) fn fresh(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
         let ty = self.b.ty(v)?;
         let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
+        if scope.shared.contains(name) {
+            self.b.stays_rounded(v);
+        }
         self.aliases.fresh(&self.b, v, layout)
     }
 

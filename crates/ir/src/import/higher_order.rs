@@ -31,7 +31,7 @@ impl<'t> Importer<'t> {
         ensure!(scope.depth < MAX_DEPTH, "graphs are nested deeper than {MAX_DEPTH}");
         let takes = graph.inputs.len();
         ensure!(operands.len() == takes, "{} operands for a graph that takes {takes}", operands.len());
-        let mut inner = Scope::new(graph);
+        let mut inner = self.scope(graph);
         inner.depth = scope.depth + 1;
         inner.autocast = autocast(node).unwrap_or(scope.autocast);
         for (input, operand) in graph.inputs.iter().zip(operands) {

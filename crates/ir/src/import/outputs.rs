@@ -120,7 +120,8 @@ impl<'t> Importer<'t> {
             (InputValue::Tensor { position, .. }, Some(t)) if self.aliases.cell(t) == cell => Some(*position),
             _ => None,
         });
-        Ok(OutputMeta::Tensor(OutputTensor { position, strides: strides(&shape, &order), shape, alias }))
+        let strides = strides(&shape, &order);
+        Ok(OutputMeta::Tensor(OutputTensor { position, strides, shape, alias, storage: cell }))
     }
 }
 

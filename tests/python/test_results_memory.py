@@ -1,0 +1,115 @@
+"""What results of a compiled function share memory with: what eager's do, and nothing else.
+
+Each program is called, its results are changed in place one after the other, and all of them compared with eager's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+Program = Callable[[Tensor], Any]
+
+
+def caches(x: Tensor) -> Any:
+    keys, values = x.new_zeros(x.shape[0], 4), x.new_zeros(x.shape[0], 4)
+    keys[:, :3] = x
+    values[:, :3] = x
+    return keys, values
+
+
+def broken(x: Tensor) -> Any:
+    y = x * 2
+    part = y[1:]
+    torch._dynamo.graph_break()
+    part.add_(100)
+    return y
+
+
+def masked(x: Tensor) -> Any:
+    y = x * 2
+    earlier = y.clone()
+    y[y[0, 0] > 0] = 1
+    return earlier
+
+
+def written_out(x: Tensor) -> Any:
+    y = x * 2
+    torch.add(x[:, :1], 0.5, out=y[:, 2:])
+    return y
+
+
+def numbers(x: Tensor) -> Any:
+    y = torch.complex(x, x)
+    return y, torch.view_as_real(y)
+
+
+PROGRAMS: dict[str, Program] = {
+    "equal constants": lambda x: (torch.zeros(2, device=x.device), torch.zeros(2, device=x.device)),
+    "equal values": lambda x: (x * 2, x * 2),
+    "a clone": lambda x: ((v := x * 2), v.clone()),
+    "the same twice": lambda x: ((v := x * 2), v),
+    "caches": caches,
+    "a part": lambda x: ((v := x * 2), v[:, 1:]),
+    "a transpose": lambda x: ((v := x * 2), v.t()),
+    "a part of a transpose": lambda x: ((v := x * 2).t()[1:], v),
+    "another shape": lambda x: ((v := x * 2), v.reshape(-1)),
+    "two views": lambda x: ((v := x * 2)[0], v[:, 1]),
+    "chunks": lambda x: [(v := x * 2), *v.chunk(3, 1)],
+    "chunks alone": lambda x: (x * 2).chunk(3, 1),
+    "views of two": lambda x: ((v := x * 2), v[0], (w := x * 2), w[0]),
+    "a view of an input": lambda x: (x[0], x * 2),
+    "real parts": numbers,
+    "a break": broken,
+    "a mask": masked,
+    "out": written_out,
+}
+
+
+def changed(program: Program, x: Tensor) -> list[Tensor]:
+    """All results, after each was changed in place; the input comes last."""
+    results = program(x)
+    results = [results] if isinstance(results, Tensor) else list(results)
+    for step, result in enumerate([*results, x]):
+        with torch.no_grad():
+            result.mul_(2).add_(step + 1)
+    return [result.detach().cpu() for result in (*results, x)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_share_memory_as_eager_ones_do(name: str, device: str, dynamic: bool) -> None:
+    program = PROGRAMS[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="torchtpu", dynamic=dynamic)
+    for rows in (2, 3) if dynamic else (2,):
+        x = torch.arange(3.0 * rows).reshape(rows, 3) + 1
+        expected = changed(program, x.clone())
+        for ours, theirs in zip(changed(compiled, x.clone().to(device)), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_results_of_training_that_share_memory() -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+
+    def program(x: Tensor) -> Any:
+        y = x * 2
+        counts = (x.detach() * 3).to(torch.int64)
+        return y.sum(), counts, counts[0], torch.zeros(2), torch.zeros(2)
+
+    loss, counts, row, a, b = torch.compile(program, backend="torchtpu")(x)
+    row.add_(5)
+    a.add_(1)
+    loss.backward()
+    assert counts.tolist() == [[8, 8, 8], [3, 3, 3]] and b.tolist() == [0, 0]
+    assert torch.equal(x.grad, torch.full((2, 3), 2.0))
+
+
+def test_a_temporary_is_not_kept_for_parts_that_share_nothing_with_it() -> None:
+    compiled = torch.compile(lambda x: ((x * 2)[0], (x * 3)[0]), backend="torchtpu")
+    with torch.no_grad():
+        first, second = compiled(torch.ones(2, 3))
+    assert first.untyped_storage().nbytes() == second.untyped_storage().nbytes() == 12
