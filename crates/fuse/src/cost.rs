@@ -4,7 +4,7 @@
 //! sums them reads and writes memory. Integers, so that every host decides alike.
 
 use crate::change::Platform;
-use crate::measure::{self, Effort, bytes, extent, numel};
+use crate::measure::{self, Effort, SUBLANES, bytes, extent, numel};
 use ir::op::{Convolution, DotGeneral};
 use ir::{DType, Op, Type};
 
@@ -76,6 +76,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
     let moved = || r.start + thousands(bytes(ty) + args.iter().map(|t| bytes(t)).sum::<u64>(), r.bytes);
     match op {
         Op::Input { .. } | Op::Constant(_) | Op::GetTupleElement { .. } => 0,
+        Op::Reshape { .. } if platform == Platform::Tpu && moves_tiles(args[0], ty) => moved(),
         // Read in place by whatever is fused with them.
         Op::Iota { .. } | Op::BroadcastInDim { .. } | Op::Reshape { .. } => thousands(results, r.cheap) / 16,
         // XLA's CPU backend copies what is sliced out of a product; a TPU reads it in place.
@@ -115,6 +116,18 @@ fn multiply_adds(r: &Rates, d: &DotGeneral, args: &[&Type], results: u64) -> u64
     let [few, many] = r.unit;
     let sides = (up(rows, few).saturating_mul(up(columns, many))).min(up(rows, many).saturating_mul(up(columns, few)));
     batch.saturating_mul(up(inner, many)).saturating_mul(sides)
+}
+
+/// Whether a reshape puts elements elsewhere in a TPU's memory, where the last dimension lies along lanes and the one before it
+/// in eights of sublanes: 197 rows of two sequences are padded to 200 each, and as 394 to 400 at their end.
+fn moves_tiles(from: &Type, to: &Type) -> bool {
+    let last_two = |ty: &Type| {
+        let shape = ty.tensor().map_or(&[][..], |t| &t.shape);
+        let mut extents = shape.iter().rev().filter(|&&extent| extent != 1);
+        [extents.next().copied().unwrap_or(1), extents.next().copied().unwrap_or(1)]
+    };
+    let ([from_lanes, from_rows], [to_lanes, to_rows]) = (last_two(from), last_two(to));
+    from_lanes != to_lanes || (from_rows != to_rows && (from_rows % SUBLANES != 0 || to_rows % SUBLANES != 0))
 }
 
 /// The products of a convolution, and the transposes around it.

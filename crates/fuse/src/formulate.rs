@@ -9,8 +9,11 @@
 //! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements of rows are
 //! found among integers ([`row_maximum`]), rows are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one
 //! ([`joined_dims`]), and keys are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured,
-//! on XLA's CPU plugin with 2 cores; a TPU's compiler chooses formulations and layouts itself.
+//! on XLA's CPU plugin with 2 cores.
+//!
+//! A TPU's compiler chooses formulations and layouts itself; it only gets no reshapes that move rows ([`apart`](mod@apart)).
 
+mod apart;
 mod computed_once;
 mod depthwise;
 mod depthwise_kernel;
@@ -49,9 +52,6 @@ use std::sync::Arc;
 /// # Errors
 /// `Invalid` or `Internal` if `graph` does not verify.
 pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
-    if changes.options().platform == Platform::Tpu {
-        return Ok(graph.clone());
-    }
     Formulating { changes, within: None }.graph(graph)
 }
 
@@ -142,7 +142,7 @@ const OF_LOOPS: &[Rule] = &[row_maximum::RULE, row_sums::RULE, joined_dims::RULE
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [unread_positions::TOLD]
+    [apart::TOLD, unread_positions::TOLD]
         .into_iter()
         .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
@@ -160,6 +160,9 @@ struct Formulating<'a> {
 
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
+        if self.changes.options().platform == Platform::Tpu {
+            return apart::apart(&self.bodies(graph)?, self.changes, self.within);
+        }
         let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
         let features_last = graph.nodes().iter().any(|n| depthwise::is_depthwise(n, &graph));

@@ -45,6 +45,9 @@ impl Effort {
     }
 }
 
+/// Rows of a tile of a TPU's memory.
+pub(crate) const SUBLANES: usize = 8;
+
 /// Whether each element of the result is computed of the operands' elements at its place.
 pub(crate) fn is_elementwise(op: &Op) -> bool {
     matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. })

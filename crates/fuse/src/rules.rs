@@ -12,7 +12,7 @@ mod page;
 mod reduce;
 mod reshape;
 mod select;
-mod shapes;
+pub(crate) mod shapes;
 mod strength;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -82,6 +82,14 @@ impl Rebuild {
             _ => None,
         }
     }
+    /// What `v` is a broadcast of, and along which dimensions.
+    pub(super) fn as_broadcast(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
+        let node = self.to.node(v);
+        match &node.op {
+            Op::BroadcastInDim { dims, .. } => node.operands.first().map(|&of| (of, dims)),
+            _ => None,
+        }
+    }
     /// What `v` is the reverse of, and along which dimensions.
     pub(super) fn as_reverse(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
         let node = self.to.node(v);

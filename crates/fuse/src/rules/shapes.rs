@@ -53,10 +53,10 @@ pub(super) fn others(rank: usize, taken: &[&[usize]]) -> Dims {
 }
 
 /// Runs of dimensions that a reshape makes of each other.
-pub(super) type Groups = Vec<(Range<usize>, Range<usize>)>;
+pub(crate) type Groups = Vec<(Range<usize>, Range<usize>)>;
 
 /// The finest runs of dimensions of `from` and `to` with as many elements each; `None` if there are no elements.
-pub(super) fn groups(from: &[usize], to: &[usize]) -> Option<Groups> {
+pub(crate) fn groups(from: &[usize], to: &[usize]) -> Option<Groups> {
     if from.iter().chain(to).any(|&n| n == 0) {
         return None;
     }
@@ -86,7 +86,7 @@ pub(super) fn groups(from: &[usize], to: &[usize]) -> Option<Groups> {
 
 /// A broadcast of `operand`, of extents `small`, to `from` along `dims`, as it has to be made so that it has the extents
 /// `to` of a reshape: the operand's extents and the dimension numbers.
-pub(super) fn reshaped_broadcast(
+pub(crate) fn reshaped_broadcast(
     small: &[usize],
     dims: &[usize],
     from: &[usize],
