@@ -609,3 +609,30 @@ def test_floor_division_of_a_0d_tensor_and_a_number(dtype: torch.dtype) -> None:
             torch._dynamo.reset()
             got = torch.compile(program, backend="torchtpu")(x)
             torch.testing.assert_close(got, program(x))
+
+
+def test_clamping_integers_by_numbers_they_cannot_be() -> None:
+    for dtype, bounds in ((torch.uint8, [(-1, 1), (None, 300), (-300, 5)]), (torch.int32, [(-(2**40), 1)])):
+        x = torch.tensor([0, 6, 100], dtype=dtype)
+        for low, high in bounds:
+            torch._dynamo.reset()
+            expected = x.clamp(low, high)
+            got = torch.compile(lambda x, low=low, high=high: x.clamp(low, high), backend="torchtpu")(x)
+            torch.testing.assert_close(got, expected)
+            torch.testing.assert_close(x.to("tpu").clamp(low, high).cpu(), expected)
+    with pytest.raises(RuntimeError, match="Clamp min value 300 is outside the representable range of Byte"):
+        torch.tensor([1], dtype=torch.uint8, device="tpu").clamp(300).cpu()
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_the_error_function_ends_at_one(device: str) -> None:
+    x = torch.tensor([math.inf, -math.inf, 3.92, -4.5, 100, -1000, 3.9, 0.5, -0.0, math.nan], device=device)
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.erf(x), torch.nn.functional.gelu(x[2:])  # PyTorch's GELU of infinity is NaN
+
+    compiled = torch.compile(program, backend="torchtpu")
+    for erf, gelu in [compiled(x)] + [program(x)] * (device == "tpu"):
+        torch.testing.assert_close((erf.cpu(), gelu.cpu()), program(x.cpu()), equal_nan=True)
+        assert erf[:6].tolist() == [1, -1, 1, -1, 1, -1]
+        assert gelu[2:4].tolist() == [100, 0]

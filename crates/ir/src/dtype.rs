@@ -104,6 +104,15 @@ impl DType {
     pub fn is_int(self) -> bool {
         self.category() == Category::Int
     }
+    /// The least and the greatest of an integer type.
+    pub fn int_range(self) -> Option<(i128, i128)> {
+        let bits = 8 * self.size() as u32;
+        match self.category() {
+            Category::Int if self.is_unsigned() => Some((0, (1 << bits) - 1)),
+            Category::Int => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+            _ => None,
+        }
+    }
     /// An unsigned integer type.
     pub fn is_unsigned(self) -> bool {
         matches!(self, DType::U8 | DType::U16 | DType::U32 | DType::U64)

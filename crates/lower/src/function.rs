@@ -6,6 +6,9 @@ use crate::scope::{Instruction, Scope, V, internal};
 use ir::{Binary, Comparison, DType, Number, Result, TensorType, Unary};
 use smallvec::smallvec;
 
+/// Beyond this the error function is 1 in `f32`.
+const ERF_IS_ONE: f64 = 3.9192059;
+
 impl<'c> Scope<'_, 'c> {
     /// `u` of `x`, which is a `ty`.
     pub(crate) fn unary(&self, u: Unary, x: V<'c>, ty: &TensorType, result: &TensorType) -> Result<V<'c>> {
@@ -15,6 +18,7 @@ impl<'c> Scope<'_, 'c> {
             Unary::Sign if ty.dtype.is_unsigned() => {
                 self.elementwise("stablehlo.minimum", &[x, self.full(Number::Int(1), ty)?], ty)
             }
+            Unary::Erf if ty.dtype == DType::F32 => self.erf(x, ty),
             _ if is_f8(ty.dtype) && unary_name(u).starts_with("chlo.") => {
                 self.in_f32(ty, &[x], |wide, x| self.elementwise(unary_name(u), x, wide))
             }
@@ -33,6 +37,15 @@ impl<'c> Scope<'_, 'c> {
             Binary::Polygamma => self.polygamma(x, y, ty),
             _ => self.elementwise(binary_name(b), &[x, y], result),
         }
+    }
+
+    /// The error function of `x`, `f32`. Plugins stop at 0.9999998, by which GELU of -1000 would be -0.0001.
+    fn erf(&self, x: V<'c>, ty: &TensorType) -> Result<V<'c>> {
+        let far = self.elementwise("stablehlo.abs", &[x], ty)?;
+        let far = self.compare(Comparison::Gt, ty, far, self.full(Number::Float(ERF_IS_ONE), ty)?)?;
+        let ends = self.elementwise("stablehlo.sign", &[x], ty)?;
+        let within = self.elementwise("chlo.erf", &[x], ty)?;
+        self.elementwise("stablehlo.select", &[far, ends, within], ty)
     }
 
     /// The product of `x`, a `ty`, and `mask` as 1 and 0. XLA would make a product by such a conversion zero wherever `mask` is

@@ -4,20 +4,14 @@ use super::{EGraph, attributes};
 use crate::language::{Head, Kind, Node};
 use egg::Id;
 use ir::op::{Binary, Reducer, Unary};
-use ir::{Category, DType, Literal, Op, TensorType, Type};
+use ir::{DType, Literal, Op, TensorType, Type};
 
 /// Least and greatest value that an element may have.
 pub(crate) type Range = (i128, i128);
 
 /// The values of an integer type; `None` for floats.
 pub(crate) fn range_of(dtype: DType) -> Option<Range> {
-    let bits = 8 * dtype.size() as u32;
-    match dtype.category() {
-        Category::Bool => Some((0, 1)),
-        Category::Int if dtype.is_unsigned() => Some((0, (1 << bits) - 1)),
-        Category::Int => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
-        Category::Float | Category::Complex => None,
-    }
+    if dtype == DType::Bool { Some((0, 1)) } else { dtype.int_range() }
 }
 
 /// What two descriptions of one value say together.

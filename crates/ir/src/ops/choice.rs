@@ -1,12 +1,15 @@
 //! Choosing between values: `where`, `clamp`, `masked_fill`.
 
 use super::expr::Expr;
-use super::support::{Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type};
+use super::support::{
+    Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type, torch_name,
+};
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::{DType, ensure};
+use std::cmp::Ordering;
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -166,13 +169,39 @@ pub(super) fn clamp(
         return not_implemented("clamp", dtype);
     }
     let keeps_sign = scalar_bound && dtype.is_float();
+    let low = representable(c, low, dtype, Ordering::Less, "min")?;
+    let high = representable(c, high, dtype, Ordering::Greater, "max")?;
     match (low, high) {
         (Some(low), Some(high)) => elementwise(c, b, [x, low, high], dtype, |[x, low, high]| {
             at_most(at_least(x, low, keeps_sign), high, keeps_sign)
         }),
         (Some(low), None) => elementwise(c, b, [x, low], dtype, |[x, low]| at_least(x, low, keeps_sign)),
         (None, Some(high)) => elementwise(c, b, [x, high], dtype, |[x, high]| at_most(x, high, keeps_sign)),
+        (None, None) if operands.len() > 1 => elementwise(c, b, [x], dtype, |[x]| x),
         (None, None) => crate::invalid!("torch.clamp: At least one of 'min' or 'max' must not be None"),
+    }
+}
+
+/// A bound; `None` for a number on the `free` side of all that the integers of `dtype` can be, where it bounds nothing.
+fn representable(
+    c: &Call<'_>,
+    bound: Option<Operand>,
+    dtype: DType,
+    free: Ordering,
+    name: &str,
+) -> Result<Option<Operand>> {
+    let (Some(Operand::Scalar(number)), Some((least, greatest))) = (&bound, dtype.int_range()) else {
+        return Ok(bound);
+    };
+    let outside = move |n: f64| n < least as f64 || n > greatest as f64;
+    let Some(number) = c.decisive(number, outside) else { return Ok(bound) };
+    let n = i128::from(number.as_i64());
+    let side = if n < least { Ordering::Less } else { n.cmp(&greatest).max(Ordering::Equal) };
+    let outside = || format!("Clamp {name} value {n} is outside the representable range of {}", torch_name(dtype));
+    match side {
+        Ordering::Equal => Ok(bound),
+        side if side == free => Ok(None),
+        _ => Err(crate::Error::invalid(outside())),
     }
 }
 

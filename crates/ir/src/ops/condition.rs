@@ -84,24 +84,21 @@ fn fits(number: Number, dtype: DType) -> bool {
         Number::Bool(_) => true,
         Number::Complex(re, im) if dtype.is_complex() => real_fits(re, dtype) && real_fits(im, dtype),
         Number::Complex(re, im) => im == 0.0 && real_fits(re, dtype),
-        Number::Int(n) if dtype.is_unsigned() => i128::from(n).abs() <= largest_int(dtype),
-        Number::Int(n) if dtype.is_int() => (-largest_int(dtype) - 1..=largest_int(dtype)).contains(&i128::from(n)),
+        Number::Int(n) => match dtype.int_range() {
+            Some((0, greatest)) => i128::from(n).abs() <= greatest,
+            Some((least, greatest)) => (least..=greatest).contains(&i128::from(n)),
+            None => real_fits(n as f64, dtype),
+        },
         number => real_fits(number.as_f64(), dtype),
     }
 }
 
 fn real_fits(x: f64, dtype: DType) -> bool {
-    if dtype.is_int() {
-        let low = if dtype.is_unsigned() { 0.0 } else { -(largest_int(dtype) as f64) - 1.0 };
-        return (low..=largest_int(dtype) as f64).contains(&x);
+    if let Some((least, greatest)) = dtype.int_range() {
+        return (least as f64..=greatest as f64).contains(&x);
     }
     let largest = dtype.largest();
     !x.is_finite() || (-largest..=largest).contains(&x)
-}
-
-fn largest_int(dtype: DType) -> i128 {
-    let digits = dtype.size() as u32 * 8 - u32::from(!dtype.is_unsigned());
-    (1 << digits) - 1
 }
 
 /// The element type in the words of C++.
