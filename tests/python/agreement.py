@@ -33,7 +33,7 @@ ALLOWED_ERROR = 2.0
 ATOL = 1e-5  # of torch.testing for f32 and bf16
 STEPS = 3
 SEEDS = {torch.float32: 1, torch.bfloat16: 4}
-KEPT = {torch.float32: 1.0, torch.bfloat16: 0.95}
+KEPT = {torch.float32: 1.0, torch.bfloat16: 0.9}  # up to 8% of the signs are wrong in eager's runs: ResNet's biases
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
     "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01),
