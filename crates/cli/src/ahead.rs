@@ -34,7 +34,8 @@ impl Source {
             return Ok(Source::Stablehlo { name, program: inputs::read(&source.trace)? });
         }
         let program = Box::new(inputs::program(source)?);
-        Ok(Source::Trace { name, program, dims: inputs::dims(source), by })
+        let dims = inputs::dims(source, &program)?;
+        Ok(Source::Trace { name, program, dims, by })
     }
 
     pub(crate) fn compile(&self, target: &Target, pool: &Pool) -> Result<Ahead, Failure> {

@@ -151,8 +151,13 @@ pub(crate) struct Lower {
     #[arg(long, value_enum, default_value_t = LowerFormat::Text)]
     pub(crate) format: LowerFormat,
     /// The plugin whose optimizer `--stage hlo` shows: cpu, tpu or a path
-    #[arg(long)]
+    #[arg(long, conflicts_with = "target")]
     pub(crate) plugin: Option<String>,
+    /// Show what it becomes for a TPU slice, such as v5e:2x2; the hlo stage is libtpu's then, and needs no TPU
+    #[arg(long, value_name = "SLICE")]
+    pub(crate) target: Option<Target>,
+    #[command(flatten)]
+    pub(crate) ahead: Ahead,
     /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

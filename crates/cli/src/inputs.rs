@@ -29,9 +29,20 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The sizes given on the command line.
-pub(crate) fn dims(source: &Source) -> DimValues {
-    source.dims.iter().cloned().collect()
+/// The sizes given on the command line, of symbols that the program has.
+pub(crate) fn dims(source: &Source, program: &Program) -> Result<DimValues, Failure> {
+    let symbols = program.symbols();
+    let mut dims = DimValues::new();
+    for (name, size) in &source.dims {
+        if !symbols.contains(name) {
+            let has = if symbols.is_empty() { "all its sizes are fixed".to_owned() } else { symbols.join(", ") };
+            return Err(Failure::tool(format!("--dim {name}={size}: the program has no symbol `{name}`: {has}")));
+        }
+        if dims.insert(name.clone(), *size).is_some() {
+            return Err(Failure::tool(format!("--dim {name}={size}: `{name}` is given twice")));
+        }
+    }
+    Ok(dims)
 }
 
 /// The program of a trace or an archive.

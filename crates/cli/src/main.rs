@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let printer = output::Printer::new(&cli);
     let outcome = match cli.command {
-        Command::Lower(args) => commands::lower::run(&args),
+        Command::Lower(args) => commands::lower::run(&args, &printer),
         Command::Fuse(args) => commands::fuse::run(&args),
         Command::Run(args) => commands::run::run(&args, &printer),
         Command::Check(args) => commands::check::run(&args, &printer),

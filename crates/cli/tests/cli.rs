@@ -106,6 +106,34 @@ fn a_symbolic_size_must_be_given() {
 }
 
 #[test]
+fn a_size_of_no_symbol_is_refused() {
+    let refused = |dims: &[&str], name: &str, words: &str| {
+        let output = tputc(&[&["lower", path(&trace(name))], dims].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    };
+    refused(&["--dim", "B=8"], "dynamic.json", "the program has no symbol `B`: s17, s77");
+    refused(&["--dim", "s77=8", "--dim", "s77=9"], "dynamic.json", "`s77` is given twice");
+    refused(&["--dim", "B=8"], "mlp.json", "the program has no symbol `B`: all its sizes are fixed");
+}
+
+#[test]
+fn lower_shows_what_a_tpu_gets() {
+    let stage = |stage: &str, target: &[&str]| {
+        let output = tputc(&[&["lower", "--stage", stage, path(&trace("mlp.json"))], target].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let target = ["--target", "v5e:1x1"];
+    assert!(stage("hlo", &target).contains("S(1)"), "libtpu says what lies in vector memory");
+    assert!(!stage("hlo", &[]).contains("S(1)"));
+    assert!(stage("fused", &target).starts_with("graph @main"));
+    assert!(stage("stablehlo", &target).contains("stablehlo.dot_general"), "a TPU has no host to multiply");
+    let output = tputc(&["lower", "--target", "v5e:1x1", "--plugin", "cpu", path(&trace("mlp.json"))]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn run_draws_reproducible_inputs_and_writes_results() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |seed: &str, name: &str| {

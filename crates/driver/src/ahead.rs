@@ -167,6 +167,16 @@ impl Ahead {
             .map_err(|message| Error::Refused { target: self.target.to_string(), message: message.clone() })
     }
 
+    /// What libtpu made of the program, as text.
+    ///
+    /// # Errors
+    /// `Refused`; `Ahead`, if libtpu does not tell.
+    pub fn optimized_text(&self) -> Result<String> {
+        let optimized = self.compiled()?.optimized.as_ref();
+        let silent = || aot::Error::Libtpu("it does not tell what it made of the program".to_owned());
+        Ok(hlo::print(optimized.ok_or_else(silent)?))
+    }
+
     /// Puts the executable where a process on the target finds it that has `cache` for its cache of executables.
     ///
     /// # Errors

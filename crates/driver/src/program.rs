@@ -12,7 +12,8 @@ use ir::trace::{Trace, read_bytes};
 use ir::{DType, Graph, Loc, Precision, TensorType};
 use lower::{LowerOptions, Module, PathPrefixes};
 use runtime::{AlignedBytes, HostMemory};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -127,6 +128,23 @@ impl Program {
     pub fn is_symbolic(&self) -> bool {
         self.symbolic
     }
+    /// The symbols that stand for sizes and numbers in it, sorted.
+    pub fn symbols(&self) -> Vec<String> {
+        let found = RefCell::new(self.trace.range_constraints.keys().cloned().collect::<BTreeSet<String>>());
+        let note = |symbol: &str| {
+            found.borrow_mut().insert(symbol.to_owned());
+            Some(1)
+        };
+        let sizes = self.trace.graph.tensor_values.0.values().flat_map(|meta| &meta.sizes);
+        for size in sizes {
+            if let SymInt::AsExpr(size) = size
+                && let Ok(size) = ir::symbol::Expr::parse(&size.expr_str)
+            {
+                let _ = size.evaluate(&note);
+            }
+        }
+        found.into_inner().into_iter().collect()
+    }
     /// Number of traced ops.
     pub fn num_nodes(&self) -> usize {
         self.trace.graph.nodes.len()
@@ -184,18 +202,22 @@ impl Program {
     /// # Errors
     /// As [`Program::import`]; `Compile` if the plugin refuses the program.
     pub fn text(&self, stage: Stage, dims: &DimValues, session: Option<&Session>) -> Result<String> {
-        let graph = self.import_for(dims, Some(platform(session)))?.graph;
-        if stage == Stage::Core {
-            return Ok(ir::text::print(&graph));
-        }
-        let graph = self.optimized(&graph, platform(session))?.0;
         match (stage, session) {
-            (Stage::Core | Stage::Fused, _) => Ok(ir::text::print(&graph)),
-            (Stage::Stablehlo, _) => Ok(self.lower(&graph, Some(platform(session)))?.text()?),
-            (Stage::Hlo, Some(session)) => {
-                session.optimized_text(self.lower(&graph, Some(platform(Some(session))))?.bytecode())
-            }
-            (Stage::Hlo, None) => Err(Error::Argument("the hlo stage needs a plugin".to_owned())),
+            (Stage::Hlo, Some(session)) => session.optimized_text(&self.bytecode_for(dims, platform(Some(session)))?),
+            _ => self.text_for(stage, dims, platform(session)),
+        }
+    }
+
+    /// The text of a stage before the plugin's own, for `platform`.
+    ///
+    /// # Errors
+    /// As [`Program::import`]; `Argument` for the plugin's own.
+    pub fn text_for(&self, stage: Stage, dims: &DimValues, platform: Platform) -> Result<String> {
+        match stage {
+            Stage::Core => Ok(ir::text::print(&self.import_for(dims, Some(platform))?.graph)),
+            Stage::Fused => Ok(ir::text::print(&self.optimized_for(dims, platform)?)),
+            Stage::Stablehlo => Ok(self.lower(&self.optimized_for(dims, platform)?, Some(platform))?.text()?),
+            Stage::Hlo => Err(Error::Argument("the hlo stage needs a plugin".to_owned())),
         }
     }
 
@@ -204,8 +226,19 @@ impl Program {
     /// # Errors
     /// As [`Program::import`].
     pub fn bytecode(&self, dims: &DimValues) -> Result<Vec<u8>> {
-        let graph = self.optimized(&self.import_for(dims, Some(platform(None)))?.graph, platform(None))?.0;
-        Ok(self.lower(&graph, Some(platform(None)))?.into_bytecode())
+        self.bytecode_for(dims, platform(None))
+    }
+
+    /// StableHLO for `platform`.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn bytecode_for(&self, dims: &DimValues, platform: Platform) -> Result<Vec<u8>> {
+        Ok(self.lower(&self.optimized_for(dims, platform)?, Some(platform))?.into_bytecode())
+    }
+
+    fn optimized_for(&self, dims: &DimValues, platform: Platform) -> Result<Graph> {
+        Ok(self.optimized(&self.import_for(dims, Some(platform))?.graph, platform)?.0)
     }
 
     /// `graph` as StableHLO; located for a platform, with the names of its regions there.

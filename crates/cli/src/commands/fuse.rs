@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Fuse) -> Outcome {
         For::Tpu => Platform::Tpu,
     };
     let program = inputs::program(&args.source)?;
-    let rewritten = program.rewritten(&inputs::dims(&args.source), platform)?;
+    let rewritten = program.rewritten(&inputs::dims(&args.source, &program)?, platform)?;
     let text = match args.format {
         FuseFormat::Text => text(&rewritten),
         FuseFormat::Json => format!("{:#}\n", data(&rewritten)),

@@ -1,40 +1,56 @@
 //! `tputc lower`: a program at one stage.
 
-use crate::args::{Lower, LowerFormat, Source, Stage};
-use crate::inputs;
-use crate::output::{Failure, Outcome, write};
-use driver::{Program, Session};
+use crate::args::{Lower, LowerFormat, Stage};
+use crate::output::{Failure, Outcome, Printer, write};
+use crate::{ahead, inputs};
+use driver::{Ahead, Session};
+use fuse::Platform;
+use target::Target;
 
-pub(crate) fn run(args: &Lower) -> Outcome {
+pub(crate) fn run(args: &Lower, printer: &Printer) -> Outcome {
     let stage = match args.stage {
         Stage::Core => driver::Stage::Core,
         Stage::Fused => driver::Stage::Fused,
         Stage::Stablehlo => driver::Stage::Stablehlo,
         Stage::Hlo => driver::Stage::Hlo,
     };
+    if let (Some(target), driver::Stage::Hlo) = (&args.target, stage) {
+        return write(args.output.as_deref(), made_for(args, target, printer)?.as_bytes());
+    }
     let session = (stage == driver::Stage::Hlo).then(|| session(args.plugin.as_deref())).transpose()?;
     if inputs::is_mlir(&args.source) {
         return mlir(args, session.as_ref());
     }
     let program = inputs::program(&args.source)?;
-    let bytes = match args.format {
-        LowerFormat::Text | LowerFormat::Json => {
-            program.text(stage, &inputs::dims(&args.source), session.as_ref())?.into_bytes()
-        }
-        LowerFormat::Bytecode => bytecode(&program, stage, &args.source)?,
+    let dims = inputs::dims(&args.source, &program)?;
+    let bytes = match (args.format, &args.target) {
+        (LowerFormat::Text | LowerFormat::Json, Some(_)) => program.text_for(stage, &dims, Platform::Tpu)?.into_bytes(),
+        (LowerFormat::Text | LowerFormat::Json, None) => program.text(stage, &dims, session.as_ref())?.into_bytes(),
+        (LowerFormat::Bytecode, _) if stage != driver::Stage::Stablehlo => return Err(no_bytecode()),
+        (LowerFormat::Bytecode, Some(_)) => program.bytecode_for(&dims, Platform::Tpu)?,
+        (LowerFormat::Bytecode, None) => program.bytecode(&dims)?,
     };
     write(args.output.as_deref(), &bytes)
 }
 
-fn session(plugin: Option<&str>) -> Result<Session, Failure> {
-    Ok(Session::new(plugin, driver::DiskCache::from_env())?)
+fn no_bytecode() -> Failure {
+    Failure::tool("only the stablehlo stage has a bytecode form")
 }
 
-fn bytecode(program: &Program, stage: driver::Stage, source: &Source) -> Result<Vec<u8>, Failure> {
-    match stage {
-        driver::Stage::Stablehlo => Ok(program.bytecode(&inputs::dims(source))?),
-        _ => Err(Failure::tool("only the stablehlo stage has a bytecode form")),
+/// What libtpu makes of the program.
+fn made_for(args: &Lower, target: &Target, printer: &Printer) -> Result<String, Failure> {
+    if args.format == LowerFormat::Bytecode {
+        return Err(no_bytecode());
     }
+    let source = ahead::Source::read(&args.source, &args.ahead)?;
+    let pool = ahead::pool(&args.ahead)?;
+    let compile = |target: &Target| source.compile(target, &pool);
+    let compiled = ahead::each(std::slice::from_ref(target), 1, printer, compile)?;
+    Ok(compiled.iter().map(Ahead::optimized_text).collect::<Result<String, _>>()?)
+}
+
+fn session(plugin: Option<&str>) -> Result<Session, Failure> {
+    Ok(Session::new(plugin, driver::DiskCache::from_env())?)
 }
 
 /// A StableHLO file already is the stablehlo stage; a plugin can show what comes after.

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
     let session = Arc::new(Session::new(args.plugin.as_deref(), DiskCache::from_env())?);
     let tensors = tensors(args, &program)?;
     let runner = Runner::new(program.clone(), session);
-    let arguments = tensors.arguments(&program, &inputs::dims(&args.source))?;
+    let arguments = tensors.arguments(&program, &inputs::dims(&args.source, &program)?)?;
     let seed = args.random.unwrap_or(0);
     let mut times = vec![];
     let mut results = vec![];
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
 }
 
 fn tensors(args: &Run, program: &driver::Program) -> Result<Tensors, Failure> {
-    let dims = inputs::dims(&args.source);
+    let dims = inputs::dims(&args.source, program)?;
     match (&args.inputs, args.random) {
         (Some(path), _) => Tensors::load(path),
         (None, Some(seed)) => Tensors::random(program, &dims, seed),
