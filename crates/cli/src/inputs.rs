@@ -59,7 +59,10 @@ pub(crate) fn program(source: &Source) -> Result<Program, Failure> {
     };
     let (optimize, limit) = (!source.no_optimize, source.limit);
     let options = Options { precision, optimize, numerics, limit, ..Options::from_env() };
-    Ok(Program::from_bytes(read(&source.trace)?, options)?)
+    Program::from_bytes(read(&source.trace)?, options).map_err(|e| match e {
+        driver::Error::Program(e) => Failure::Rejected(e.in_file(&source.trace).into()),
+        other => other.into(),
+    })
 }
 
 /// Named tensors in memory that a CPU plugin can use in place.

@@ -68,6 +68,13 @@ impl Error {
         self.0.loc.get_or_insert_with(|| loc.clone());
         self
     }
+    /// The file that was read, unless the place in the user's program is known.
+    pub fn in_file(mut self, file: &std::path::Path) -> Error {
+        if self.0.loc.is_none() && self.0.node.is_none() {
+            self.0.message = format!("{}: {}", file.display(), self.0.message);
+        }
+        self
+    }
     /// The node of the trace, unless an inner frame already said so.
     pub fn in_node(mut self, name: &str) -> Error {
         self.0.node.get_or_insert_with(|| name.to_owned());

@@ -6,8 +6,8 @@ use crate::scope::{Instruction, Scope, V, internal};
 use ir::{Binary, Comparison, DType, Number, Result, TensorType, Unary};
 use smallvec::smallvec;
 
-/// Beyond this the error function is 1 in `f32`.
-const ERF_IS_ONE: f64 = 3.9192059;
+/// How much longer the error function of `f32` is made at its ends: 2^-22.
+const STRETCH: f64 = 1.0 / (1 << 22) as f64;
 
 impl<'c> Scope<'_, 'c> {
     /// `u` of `x`, which is a `ty`.
@@ -39,13 +39,19 @@ impl<'c> Scope<'_, 'c> {
         }
     }
 
-    /// The error function of `x`, `f32`. Plugins stop at 0.9999998, by which GELU of -1000 would be -0.0001.
+    /// The error function of `x`, `f32`. XLA's stops at 1 - 3 * 2^-24, by which GELU of -1000 would be -0.0001: so it is stretched
+    /// by [`STRETCH`] towards its ends, and cut there. No predicate, which a TPU would keep for the backward pass.
     fn erf(&self, x: V<'c>, ty: &TensorType) -> Result<V<'c>> {
-        let far = self.elementwise("stablehlo.abs", &[x], ty)?;
-        let far = self.compare(Comparison::Gt, ty, far, self.full(Number::Float(ERF_IS_ONE), ty)?)?;
-        let ends = self.elementwise("stablehlo.sign", &[x], ty)?;
-        let within = self.elementwise("chlo.erf", &[x], ty)?;
-        self.elementwise("stablehlo.select", &[far, ends, within], ty)
+        let full = |x| self.full(Number::Float(x), ty);
+        let y = self.elementwise("chlo.erf", &[x], ty)?;
+        let excess = self.elementwise(
+            "stablehlo.multiply",
+            &[self.elementwise("stablehlo.multiply", &[y, y], ty)?, full(STRETCH)?],
+            ty,
+        )?;
+        let stretch = self.elementwise("stablehlo.add", &[excess, full(1.0)?], ty)?;
+        let y = self.elementwise("stablehlo.multiply", &[y, stretch], ty)?;
+        self.elementwise("stablehlo.clamp", &[full(-1.0)?, y, full(1.0)?], ty)
     }
 
     /// The product of `x`, a `ty`, and `mask` as 1 and 0. XLA would make a product by such a conversion zero wherever `mask` is

@@ -244,7 +244,7 @@ impl<'t> Importer<'t> {
         if want != dtype || layout.sizes[..] != *shape {
             let sizes = &layout.sizes[..];
             let message = format!("`{name}` comes out as {dtype}{shape:?}, but the trace records {want}{sizes:?}");
-            return Err(Error::internal(message));
+            return Err(disagreement(message));
         }
         Ok(layout)
     }
@@ -316,7 +316,7 @@ impl<'t> Importer<'t> {
             return self.new_tensors(scope, node, assigned, owned, outs);
         };
         if layouts.len() != names.len() {
-            return Err(Error::internal(format!("gives {} views, the trace names {}", layouts.len(), names.len())));
+            return Err(disagreement(format!("gives {} views, the trace names {}", layouts.len(), names.len())));
         }
         for (name, layout) in names.iter().zip(layouts) {
             let Some(name) = name else { continue };
@@ -363,8 +363,14 @@ fn written(assigned: &Assigned<'_>, owned: &[Owned]) -> impl Iterator<Item = Opt
 fn expect_results(outs: &Outs, wanted: usize) -> Result<()> {
     match outs.len() == wanted {
         true => Ok(()),
-        false => Err(Error::internal(format!("the op table gives {} results, the trace has {wanted}", outs.len()))),
+        false => Err(disagreement(format!("the op table gives {} results, the trace has {wanted}", outs.len()))),
     }
+}
+
+/// Of what the trace records and what the op table gives, one is wrong.
+fn disagreement(message: String) -> Error {
+    Error::internal(message)
+        .with_help("if the trace was changed after PyTorch wrote it, trace the program again; if not,")
 }
 
 /// The names of a node's results.

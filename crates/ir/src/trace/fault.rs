@@ -9,7 +9,8 @@ use serde_json::Value;
 /// The error to report for `error`, which reading `json` gave.
 pub(super) fn explain(json: &[u8], error: &serde_json::Error) -> Error {
     let Ok(file) = serde_json::from_slice::<Value>(json) else {
-        return Error::invalid(format!("bad JSON: {error}"));
+        let help = "a trace is what `torch.export.save` writes (.pt2), or the JSON in it";
+        return Error::invalid(format!("bad JSON: {error}")).with_help(help);
     };
     let version = file.get("schema_version").and_then(|v| Version::deserialize(v).ok());
     if let Err(e) = super::check_version(version) {
