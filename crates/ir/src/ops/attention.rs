@@ -2,7 +2,7 @@
 
 use super::expr::formula;
 use super::matmul::{contract, linear};
-use super::softmax::{over, safe_softmax, softmax};
+use super::softmax::{over, safe_log_sum_exp, safe_softmax, softmax};
 use super::support::{self, broadcast_shapes, broadcast_to, cpp_type};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
@@ -292,12 +292,7 @@ fn flash(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = flash_operands(c, b)?;
     let (output, _) = attention(c, b, true, Mask::Add)?;
     let scores = operands.scores(c, b, Mask::Add)?;
-    let d = operands.lead + 1;
-    let max = b.reduce(scores, Reducer::Maximum, &[d])?;
-    let shifted = b.subtract(scores, over(b, max, scores, d)?)?;
-    let sum = b.reduce(b.unary(crate::Unary::Exponential, shifted)?, Reducer::Add, &[d])?;
-    // A row of nothing but `-inf` counts as zero.
-    let sums = formula(b, [max, sum], |[m, s]| m.equals(f64::NEG_INFINITY).select(m.constant(0.0), m + s.ln()))?;
+    let sums = safe_log_sum_exp(b, scores, operands.lead + 1)?;
     many([output, sums])
 }
 

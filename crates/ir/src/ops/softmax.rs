@@ -123,9 +123,32 @@ pub(super) fn log_softmax(b: &Builder, x: ValueId, d: usize) -> Result<ValueId> 
 
 /// Softmax, but zero for rows of nothing but `-inf`.
 pub(super) fn safe_softmax(b: &Builder, x: ValueId, d: usize) -> Result<ValueId> {
-    let max = over(b, b.reduce(x, Reducer::Maximum, &[d])?, x, d)?;
-    let y = softmax(b, x, d)?;
-    formula(b, [max, y], |[max, y]| max.equals(f64::NEG_INFINITY).select(y.constant(0.0), y))
+    let Exponentials { of_each, sum, .. } = exponentials(b, x, d)?;
+    b.divide(of_each, over(b, sum, x, d)?)
+}
+
+/// `log(sum(exp(x)))` along `d`, but zero for rows of nothing but `-inf`.
+pub(super) fn safe_log_sum_exp(b: &Builder, x: ValueId, d: usize) -> Result<ValueId> {
+    let Exponentials { base, sum, .. } = exponentials(b, x, d)?;
+    formula(b, [base, sum], |[base, sum]| base + sum.ln())
+}
+
+/// `exp(x - base)`, and what they sum up to; of rows of nothing but `-inf`, zeros and one.
+struct Exponentials {
+    base: ValueId,
+    of_each: ValueId,
+    sum: ValueId,
+}
+
+/// Such rows are told apart in `base` and `sum`, so that nothing of `x`'s size is compared or chosen.
+fn exponentials(b: &Builder, x: ValueId, d: usize) -> Result<Exponentials> {
+    let max = b.reduce(x, Reducer::Maximum, &[d])?;
+    let unless_empty =
+        |v, other: f64| formula(b, [max, v], |[max, v]| max.equals(f64::NEG_INFINITY).select(v.constant(other), v));
+    let base = unless_empty(max, 0.0)?;
+    let of_each = b.unary(crate::Unary::Exponential, b.subtract(x, over(b, base, x, d)?)?)?;
+    let sum = unless_empty(b.reduce(of_each, Reducer::Add, &[d])?, 1.0)?;
+    Ok(Exponentials { base, of_each, sum })
 }
 
 /// The type that `half_to_float` asks for.
