@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import sys
@@ -32,7 +33,7 @@ from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 from meter import Meter, metered_compiles, metered_plugin
-from turns import ratio, until_rested
+from turns import geometric_mean, ratio, until_rested
 from zoo import ZOO, Batch, Entry, Size
 
 WARM_UP = 3
@@ -75,6 +76,7 @@ class Row:
     error: float
     failure: str
     stats_per_call: dict[str, float]
+    times: list[float]
 
 
 # --- one step --------------------------------------------------------------------------------------------------------
@@ -84,11 +86,11 @@ def make_step(entry: Entry, size: Size, mode: str, backend: str) -> Callable[[],
     """A function that runs one step and returns outputs (inference) or the loss (training)."""
     model, batch = entry.build(size), entry.batch(size)
     if mode == "inference":
-        return _inference_step(_compile(model.eval(), backend), batch)
+        return _inference_step(compiled(model.eval(), backend), batch)
     return _training_step(entry, model, batch, backend)
 
 
-def _compile(fn: Any, backend: str) -> Any:
+def compiled(fn: Any, backend: str) -> Any:
     if backend == "eager":
         return fn
     if backend == PLAIN:
@@ -107,7 +109,7 @@ def _inference_step(forward: Callable[..., Any], batch: Batch) -> Callable[[], A
 def _training_step(entry: Entry, model: nn.Module, batch: Batch, backend: str) -> Callable[[], Tensor]:
     """Forward, backward and an AdamW update; loss and update are compiled."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    loss_of, update = _compile(entry.loss, backend), _compile(optimizer.step, backend)
+    loss_of, update = compiled(entry.loss, backend), compiled(optimizer.step, backend)
 
     def step() -> Tensor:
         optimizer.zero_grad()
@@ -131,7 +133,7 @@ def measure(
         variants = [_prepare(entry, size, mode, backend) for backend in backends]
         running = [variant for variant in variants if not variant.failure]
         before = _stats()
-        _interleave(running, rounds, seconds)
+        interleave(running, rounds, seconds)
         counted = _difference(before, _stats())
     return list(_rows(entry.name, mode, variants, counted))
 
@@ -153,7 +155,7 @@ def _prepare(entry: Entry, size: Size, mode: str, backend: str) -> Variant:
     return variant
 
 
-def _interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
+def interleave(variants: list[Variant], rounds: int, seconds: float) -> None:
     """One timed call of each in turn; the order rotates. Others, not timed, go before it until the threads of the last
     backend rest: OpenMP's spin on after a call, which slows small models down, and caches hold its data."""
     deadline = time.perf_counter() + seconds
@@ -199,18 +201,19 @@ def _rows(model: str, mode: str, variants: list[Variant], counted: Mapping[str, 
             backend=variant.backend,
             rounds=len(variant.times),
             median=ratio(variant.times, [1.0] * len(variant.times)),
-            processor=_median(torch.tensor(variant.processor)),
-            ours=_median(torch.tensor(variant.ours)) if ours else float("nan"),
+            processor=median(torch.tensor(variant.processor)),
+            ours=median(torch.tensor(variant.ours)) if ours else float("nan"),
             ours_least=min(variant.ours, default=float("nan")) if ours else float("nan"),
             of_eager=ratio(variant.times, reference.times),
             first_call=variant.first_call,
             error=variant.error,
             failure=variant.failure,
             stats_per_call={key: value / calls for key, value in counted.items()} if ours else {},
+            times=variant.times,
         )
 
 
-def _median(values: Tensor) -> float:
+def median(values: Tensor) -> float:
     return values.double().quantile(0.5).item() if values.numel() else float("nan")
 
 
@@ -239,6 +242,15 @@ def show(rows: list[Row]) -> None:
         for key, value in row.stats_per_call.items():
             print(f"  {'':9s} {key} {value:.6g} per call")
     print(flush=True)
+
+
+def show_means(report: list[Row], modes: Sequence[str]) -> None:
+    """The geometric mean over models of each backend's ratio to eager, by mode."""
+    for mode, backend in itertools.product(modes, sorted({row.backend for row in report} - {"eager"})):
+        of = {(row.model, row.backend): row.times for row in report if row.mode == mode}
+        models = [model for model, name in of if name == backend and of[model, name]]
+        mean, low, high = geometric_mean([(of[model, backend], of[model, "eager"]) for model in models])
+        print(f"{mode}: {backend} takes {mean:.3f} of eager [{low:.3f}, {high:.3f}], geometric mean of {', '.join(models)}")
 
 
 def _measured(row: Row) -> str:
@@ -296,6 +308,7 @@ def main() -> None:
             report += rows
             if options.json:
                 options.json.write_text(json.dumps([asdict(row) for row in report], indent=1) + "\n")
+    show_means(report, options.modes)
 
 
 if __name__ == "__main__":

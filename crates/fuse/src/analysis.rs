@@ -1,5 +1,6 @@
 //! What is known of an e-class: its type, its value if all elements are the same, and the line it came from.
 
+mod finite;
 mod range;
 
 use crate::change::Platform;
@@ -7,7 +8,7 @@ use crate::language::{Attributes, Head, Kind, Node};
 use egg::{Analysis, DidMerge, Id};
 use ir::eval::{Value, eval_node};
 use ir::{Graph, Literal, LocId, Number, Op, Type, ValueId, infer};
-pub(crate) use range::{Range, integers, range_of};
+pub(crate) use range::{Range, decides, integers, range_of};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub(crate) struct Data {
     pub splat: Option<Literal>,
     /// Of integers and `bool`: least and greatest value that an element may have.
     pub range: Option<Range>,
+    /// Whether every element is a number, in exact arithmetic on finite numbers.
+    pub finite: bool,
     /// The first op of the program that computes it, or that it was made for.
     pub loc: LocId,
 }
@@ -45,12 +48,14 @@ impl Analysis<Node> for Facts {
         let pending = egraph.analysis.pending.take();
         let ty = pending.unwrap_or_else(|| Type::Tuple(Vec::new()));
         let splat = splat(egraph, node);
-        Data { range: range::of(egraph, node, &ty, splat.as_ref()), splat, ty, loc: egraph.analysis.loc }
+        let finite = finite::of(egraph, node, &ty, splat.as_ref());
+        Data { range: range::of(egraph, node, &ty, splat.as_ref()), finite, splat, ty, loc: egraph.analysis.loc }
     }
 
     fn remake(egraph: &mut EGraph, node: &Node, id: Id) -> Data {
         let (splat, known) = (splat(egraph, node), egraph[id].data.clone());
-        Data { range: range::of(egraph, node, &known.ty, splat.as_ref()), splat, ..known }
+        let finite = finite::of(egraph, node, &known.ty, splat.as_ref());
+        Data { range: range::of(egraph, node, &known.ty, splat.as_ref()), finite, splat, ..known }
     }
 
     fn merge(&mut self, to: &mut Data, from: Data) -> DidMerge {
@@ -63,7 +68,13 @@ impl Analysis<Node> for Facts {
         to.loc = first;
         let (before, both) = (to.range, range::both(to.range, from.range));
         to.range = both;
-        DidMerge(gained || first != own || both != before, lacked || first != from.loc || both != from.range)
+        let finite = to.finite || from.finite;
+        let (found, told) = (finite != to.finite, finite != from.finite);
+        to.finite = finite;
+        DidMerge(
+            gained || first != own || both != before || found,
+            lacked || first != from.loc || both != from.range || told,
+        )
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! What is shared is paid for once, which is why egg's extractor, which prices trees, is not used. From the program's own
 //! choice, moves are tried one after the other and kept if the whole gets cheaper: what a bottom-up pass over sets of
-//! e-classes chooses, every step that a rule made, and every other e-node of an e-class that is needed. A step that needs
-//! several e-classes changed at once, such as the merging of products, is one move. What a move newly needs is what a
-//! bottom-up pass finds cheapest beside what is paid for already. The result never costs more than the program did.
+//! e-classes chooses, every step that a rule made, every other e-node of an e-class that is needed, and everything that
+//! could read one e-class reading it. A step that needs several e-classes changed at once, such as the merging of products,
+//! is one move, and so is its way back: the parts of a product, each cheaper than the whole, given up for slices of it. What
+//! a move newly needs is what a bottom-up pass finds cheapest beside what is paid for already. The result never costs more
+//! than the program did.
 
 use crate::analysis::{Data, EGraph, attributes};
 use crate::change::Platform;
@@ -34,6 +36,8 @@ pub(crate) struct Extractor {
     ids: Vec<Id>,
     place: FxHashMap<Id, usize>,
     nodes: Vec<Vec<Candidate>>,
+    /// By e-class: the e-nodes that read it, the first of each e-class.
+    readers: Vec<Vec<(usize, usize)>>,
     roots: Vec<usize>,
 }
 
@@ -53,9 +57,9 @@ impl Extractor {
             operands: node.operands().iter().map(|id| place[id]).collect(),
         };
         let all = |&id: &Id| egraph[id].nodes.iter().map(|n| candidate(n, &egraph[id].data.ty)).collect();
-        let nodes = ids.iter().map(all).collect();
+        let nodes: Vec<Vec<Candidate>> = ids.iter().map(all).collect();
         let roots = roots.iter().map(|id| place[id]).collect();
-        Extractor { ids, place, nodes, roots }
+        Extractor { readers: readers(&nodes), ids, place, nodes, roots }
     }
 
     /// The best choice found from `first`, which has to be acyclic; `moves` are tried in order.
@@ -101,6 +105,20 @@ impl Extractor {
     }
 }
 
+fn readers(nodes: &[Vec<Candidate>]) -> Vec<Vec<(usize, usize)>> {
+    let mut readers: Vec<Vec<(usize, usize)>> = vec![vec![]; nodes.len()];
+    for (class, candidates) in nodes.iter().enumerate() {
+        for (n, candidate) in candidates.iter().enumerate() {
+            for &operand in &candidate.operands {
+                if readers[operand].last().is_none_or(|&(last, _)| last != class) {
+                    readers[operand].push((class, n));
+                }
+            }
+        }
+    }
+    readers
+}
+
 /// The search for a cheaper choice.
 struct Search<'a> {
     of: &'a Extractor,
@@ -134,23 +152,37 @@ impl<'a> Search<'a> {
                     self.try_move(&[(class, node)]);
                 }
             }
+            self.share();
             if self.least == before {
                 break;
             }
         }
     }
 
-    /// Chooses what would be cheapest of the e-classes that nothing needs now.
-    fn prepare(&mut self) {
-        if self.walk.run(self.of, &self.picks).is_none() {
-            return; // never: only choices are kept
+    /// Lets all that could read an e-class which nothing needs read it.
+    fn share(&mut self) {
+        let of = self.of;
+        let needed = self.prepare();
+        for (class, readers) in of.readers.iter().enumerate().filter(|&(class, _)| !needed[class]) {
+            let together: SmallVec<[(usize, usize); 8]> = readers.iter().copied().filter(|&(c, _)| needed[c]).collect();
+            if together.len() > 1 && self.picks[class] != NOTHING {
+                self.try_move(&together);
+            }
         }
+    }
+
+    /// Chooses what would be cheapest of the e-classes that nothing needs now; gives those that something needs.
+    fn prepare(&mut self) -> Vec<bool> {
         let mut needed = vec![false; self.picks.len()];
+        if self.walk.run(self.of, &self.picks).is_none() {
+            return needed; // never: only choices are kept
+        }
         self.walk.order.iter().for_each(|&class| needed[class] = true);
         let cheap = self.of.bottom_up(&needed);
         for (class, pick) in cheap.into_iter().enumerate().filter(|&(class, _)| !needed[class]) {
             self.picks[class] = pick;
         }
+        needed
     }
 
     fn try_all(&mut self, picks: &[usize]) {

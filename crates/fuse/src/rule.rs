@@ -197,6 +197,10 @@ impl Edit<'_> {
         let infinite = [f64::INFINITY, f64::NEG_INFINITY].iter().any(|&n| self.is(id, Number::Float(n)));
         self.dtype(id).is_some_and(DType::is_float) && (infinite || self.splat(id).as_ref().is_some_and(nan))
     }
+    /// Whether all its elements are numbers, in exact arithmetic on finite numbers: for rules that reassociate.
+    pub fn is_finite(&self, id: Id) -> bool {
+        self.egraph[id].data.finite
+    }
     /// Whether all its elements are `number`, bit by bit.
     pub fn is(&self, id: Id, number: Number) -> bool {
         self.egraph[id].data.splat.as_ref().is_some_and(|s| is_number(s, number))

@@ -11,6 +11,7 @@ mod matmul;
 mod page;
 mod reduce;
 mod reshape;
+mod scores;
 mod select;
 pub(crate) mod shapes;
 mod strength;
@@ -24,12 +25,13 @@ use crate::rule::{Ready, Rule};
 use std::sync::LazyLock;
 
 /// The tables, with the name of their theme.
-pub const THEMES: [(&str, &[Rule]); 13] = [
+pub const THEMES: [(&str, &[Rule]); 14] = [
     ("algebra", algebra::RULES),
     ("strength", strength::RULES),
     ("select", select::RULES),
     ("convert", convert::RULES),
     ("reduce", reduce::RULES),
+    ("scores", scores::RULES),
     ("index", index::RULES),
     ("layout", layout::RULES),
     ("transpose", transpose::RULES),

@@ -1,10 +1,11 @@
 //! A graph in windows small enough for an e-graph each, so that time grows with the graph and not with its square.
 //!
 //! Windows are runs of nodes in program order, cut where few values are alive. Those that are alike, such as the layers
-//! of a model, are optimized once. What is free to make again (constants and broadcasts of them) is made in every window
-//! that reads it, so that rules see it; what two windows have in common is found at the end.
+//! of a model, are optimized once. What a few ops make of constants, such as a causal mask, is made in every window that
+//! reads it, so that rules see it; what two windows have in common is found at the end.
 
 use crate::change::{Change, Changes};
+use crate::measure::is_elementwise;
 use crate::rule::Ready;
 use crate::window::{self, Optimized};
 use ir::{Graph, InputKind, LocId, Node, Op, Operands, Output, OutputKind, Result, ValueId};
@@ -14,6 +15,9 @@ use std::sync::Arc;
 /// Nodes of a window, at least and at most.
 const LEAST: usize = 96;
 const MOST: usize = 224;
+/// Ops, at most, of what is made of constants in every window that reads it: a causal mask with the positions it compares
+/// has 10 to 20.
+const REMADE: usize = 24;
 
 /// `graph` with every window optimized.
 ///
@@ -22,9 +26,9 @@ const MOST: usize = 224;
 pub(crate) fn optimize(graph: &Graph, rules: &[Ready], changes: &mut Changes) -> Result<Graph> {
     let mut joined = Joined::new(graph);
     let mut seen: FxHashMap<String, Arc<Optimized>> = FxHashMap::default();
-    let reads = last_reads(graph);
-    for range in cut(graph, &reads) {
-        let window = Window::new(graph, range, &reads);
+    let (reads, remade) = (last_reads(graph), remade(graph));
+    for range in cut(graph, &reads, &remade) {
+        let window = Window::new(graph, range, &reads, &remade);
         let key = ir::text::canonical(&window.graph);
         let mut optimized = match seen.get(&key) {
             Some(known) => known.clone(),
@@ -50,12 +54,26 @@ fn last_reads(graph: &Graph) -> Vec<usize> {
     last
 }
 
+/// Whether each value is made again in every window that reads it: a few ops make it of nothing but constants.
+fn remade(graph: &Graph) -> Vec<bool> {
+    let mut sizes: Vec<Option<usize>> = Vec::with_capacity(graph.nodes().len());
+    for node in graph.nodes() {
+        let kind = matches!(
+            node.op,
+            Op::Constant(_) | Op::Iota { .. } | Op::BroadcastInDim { .. } | Op::Reshape { .. } | Op::Transpose { .. }
+        );
+        let below: Option<usize> = node.operands.iter().map(|v| sizes[v.index()]).sum();
+        sizes.push(below.map(|n| n + 1).filter(|&n| n <= REMADE && (kind || is_elementwise(&node.op))));
+    }
+    sizes.into_iter().map(|size| size.is_some()).collect()
+}
+
 /// The windows, in order. Each ends where the fewest values are needed beyond, as far as its size allows.
-fn cut(graph: &Graph, reads: &[usize]) -> Vec<std::ops::Range<usize>> {
+fn cut(graph: &Graph, reads: &[usize], remade: &[bool]) -> Vec<std::ops::Range<usize>> {
     let count = graph.nodes().len();
     let mut alive = vec![0i64; count + 1];
     for (i, node) in graph.nodes().iter().enumerate() {
-        if !is_free(node) {
+        if !remade[i] && !matches!(node.op, Op::Input { .. }) {
             alive[i] += 1;
             alive[reads[i].min(count)] -= 1;
         }
@@ -73,11 +91,6 @@ fn cut(graph: &Graph, reads: &[usize]) -> Vec<std::ops::Range<usize>> {
     windows
 }
 
-/// What costs nothing to make again and has no operands.
-fn is_free(node: &Node) -> bool {
-    matches!(node.op, Op::Input { .. } | Op::Constant(_) | Op::Iota { .. })
-}
-
 /// A run of nodes as a graph of its own.
 struct Window {
     graph: Graph,
@@ -90,7 +103,7 @@ struct Window {
 }
 
 impl Window {
-    fn new(graph: &Graph, range: std::ops::Range<usize>, reads: &[usize]) -> Window {
+    fn new(graph: &Graph, range: std::ops::Range<usize>, reads: &[usize], remade: &[bool]) -> Window {
         let mut window = Window { graph: Graph::new("window"), inputs: vec![], outputs: vec![], locs: vec![] };
         let mut known: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for i in range.clone() {
@@ -98,7 +111,7 @@ impl Window {
             if matches!(node.op, Op::Input { .. }) {
                 continue; // taken in by whoever reads it
             }
-            let operands = node.operands.iter().map(|&v| window.value(graph, v, &mut known)).collect();
+            let operands = node.operands.iter().map(|&v| window.value(graph, v, remade, &mut known)).collect();
             let made = window.push(node, operands);
             known.insert(value, made);
             if reads[i] >= range.end {
@@ -110,22 +123,23 @@ impl Window {
         window
     }
 
-    /// `v` in the window: a copy if it is free, else an input, unless it was made here.
-    fn value(&mut self, graph: &Graph, v: ValueId, known: &mut FxHashMap<ValueId, ValueId>) -> ValueId {
+    /// `v` in the window: a copy if it is made again, else an input, unless it was made here.
+    fn value(
+        &mut self,
+        graph: &Graph,
+        v: ValueId,
+        remade: &[bool],
+        known: &mut FxHashMap<ValueId, ValueId>,
+    ) -> ValueId {
         if let Some(&there) = known.get(&v) {
             return there;
         }
         let node = graph.node(v);
-        let operands: Option<Operands> = match &node.op {
-            Op::Constant(_) | Op::Iota { .. } => Some(Operands::new()),
-            Op::BroadcastInDim { .. } if matches!(graph.node(node.operands[0]).op, Op::Constant(_)) => {
-                Some([self.value(graph, node.operands[0], known)].into_iter().collect())
-            }
-            _ => None,
-        };
-        let made = match operands {
-            Some(operands) => self.push(node, operands),
-            None => self.input(node, v),
+        let made = if remade[v.index()] {
+            let operands = node.operands.iter().map(|&o| self.value(graph, o, remade, known)).collect();
+            self.push(node, operands)
+        } else {
+            self.input(node, v)
         };
         known.insert(v, made);
         made

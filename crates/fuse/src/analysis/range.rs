@@ -3,7 +3,7 @@
 use super::{EGraph, attributes};
 use crate::language::{Head, Kind, Node};
 use egg::Id;
-use ir::op::{Binary, Reducer, Unary};
+use ir::op::{Binary, Comparison, Reducer, Unary};
 use ir::{DType, Literal, Op, TensorType, Type};
 
 /// Least and greatest value that an element may have.
@@ -99,6 +99,21 @@ fn binary(b: Binary, x: Range, y: Range) -> Option<Range> {
         Binary::And if x.0 >= 0 && y.0 >= 0 => Some((0, x.1.min(y.1))),
         _ => None,
     }
+}
+
+/// Whether a comparison of elements within these bounds holds, if they decide it.
+pub(crate) fn decides(c: Comparison, x: Range, y: Range) -> Option<bool> {
+    let (less, no_greater) = (x.1 < y.0, x.1 <= y.0);
+    let (greater, no_less) = (x.0 > y.1, x.0 >= y.1);
+    let (holds, fails) = match c {
+        Comparison::Eq => (no_greater && no_less, less || greater),
+        Comparison::Ne => (less || greater, no_greater && no_less),
+        Comparison::Lt => (less, no_less),
+        Comparison::Le => (no_greater, greater),
+        Comparison::Gt => (greater, no_greater),
+        Comparison::Ge => (no_less, less),
+    };
+    (holds != fails).then_some(holds)
 }
 
 /// The elements of an integer or `bool` literal, of a splat one.

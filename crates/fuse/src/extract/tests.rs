@@ -92,3 +92,24 @@ fn the_choice_costs_next_to_the_least() {
     }
     assert!(solved >= files.len(), "{solved} were small enough");
 }
+
+#[test]
+fn parts_of_a_product_are_given_up_together() {
+    let mut text = String::from(
+        "graph @qkv {\n  %0: bf16[64,256] = input 0 \"x\" user\n  %1: bf16[768,256] = input 1 \"w\" user\n  \
+         %2: bf16[256,768] = transpose(permutation:[1,0]) %1\n  %3: f32[64,768] = \
+         dot_general(lhs_batch:[],rhs_batch:[],lhs_contract:[1],rhs_contract:[0],precision:default,out:f32) %0, %2\n",
+    );
+    for part in 0..3 {
+        let (start, limit) = (256 * part, 256 * (part + 1));
+        text +=
+            &format!("  %{}: f32[64,256] = slice(start:[0,{start}],limit:[64,{limit}],stride:[1,1]) %3\n", 4 + part);
+    }
+    text += "  return %4 \"q\", %5 \"k\", %6 \"v\"\n}\n";
+    let graph = ir::text::parse(&text).expect("a program");
+    let options = crate::Options::new(Class::Reassociating, Platform::Tpu);
+    let made = window::optimize(&graph, crate::rules::ready(), options, usize::MAX).expect("a program").graph;
+    let products = made.nodes().iter().filter(|node| matches!(node.op, ir::Op::DotGeneral(_))).count();
+    assert_eq!(products, 1, "the transpose goes, the product stays whole:\n{}", ir::text::print(&made));
+    assert!(!made.nodes().iter().any(|node| matches!(node.op, ir::Op::Transpose { .. })));
+}

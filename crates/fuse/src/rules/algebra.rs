@@ -42,6 +42,20 @@ pub(super) static RULES: &[Rule] = &[
         }),
     },
     Rule {
+        name: "constant-last-in-and",
+        class: Exact,
+        why: "one order of operands, so that other rules see the constant",
+        left: "(and ?c ?x)",
+        right: Right::Build("(and ?x ?c), where ?c is a constant and ?x is not", |e| constant_last(e, Binary::And)),
+    },
+    Rule {
+        name: "constant-last-in-or",
+        class: Exact,
+        why: "one order of operands, so that other rules see the constant",
+        left: "(or ?c ?x)",
+        right: Right::Build("(or ?x ?c), where ?c is a constant and ?x is not", |e| constant_last(e, Binary::Or)),
+    },
+    Rule {
         name: "multiply-by-one",
         class: Exact,
         why: "the product is the other operand, NaN and signed zero included",

@@ -1,6 +1,6 @@
 //! Choices, predicates and masks. A product with a mask of 0 and 1 stays: of NaN and infinity it is no choice.
 
-use crate::analysis::{Range, range_of};
+use crate::analysis::{Range, decides, range_of};
 use crate::change::Class::{Exact, Reassociating};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
@@ -394,17 +394,7 @@ fn bounds(e: &Edit<'_>) -> Option<(Range, Range)> {
 
 fn decided(e: &mut Edit<'_>, c: Comparison) -> Option<Id> {
     let (x, y) = bounds(e)?;
-    let (less, no_greater) = (x.1 < y.0, x.1 <= y.0);
-    let (greater, no_less) = (x.0 > y.1, x.0 >= y.1);
-    let (holds, fails) = match c {
-        Comparison::Eq => (no_greater && no_less, less || greater),
-        Comparison::Ne => (less || greater, no_greater && no_less),
-        Comparison::Lt => (less, no_less),
-        Comparison::Le => (no_greater, greater),
-        Comparison::Gt => (greater, no_greater),
-        Comparison::Ge => (no_less, less),
-    };
-    (holds != fails).then(|| e.full_like(Number::Bool(holds), e.root()))?
+    decides(c, x, y).and_then(|holds| e.full_like(Number::Bool(holds), e.root()))
 }
 
 fn of_difference(e: &mut Edit<'_>, c: Comparison) -> Option<Id> {

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 mod draw;
 mod picked;
 mod rows;
+mod scores;
 
 /// Programs that a rule has to hold on; `make test-all` takes 500.
 const CASES: usize = 40;

@@ -141,7 +141,10 @@ impl Drawing<'_> {
             self.values.insert(v, (value, ty.clone()));
             return Some(value);
         }
-        let value = if self.draw.one_in(5) {
+        let of_greatest = ty.dtype.is_float() && self.looks_for_the_greatest();
+        let value = if of_greatest && ty.rank() > 0 && self.draw.one_in(2) {
+            self.product(ty)?
+        } else if self.draw.one_in(5) {
             // Often along the dimension of channels, as biases and scales are.
             let kept = self.draw.below(ty.rank() + 1);
             let channels = ty.rank() > 1 && self.draw.one_in(2);
@@ -161,11 +164,16 @@ impl Drawing<'_> {
             self.builder.concatenate(&parts, dim).ok()?
         } else if ty.dtype.is_int() && ty.rank() > 0 && self.draw.one_in(2) {
             self.counting(ty)?
-        } else if self.draw.one_in(if ty.rank() == 0 { 2 } else { 3 }) {
+        } else if of_greatest || self.draw.one_in(if ty.rank() == 0 { 2 } else { 3 }) {
             // Rules with two constants often want them alike.
             let again = self.splat.filter(|_| self.draw.one_in(3));
             let plain = ty.rank() == 0 && self.draw.one_in(2);
-            let fresh = Number::Float(if plain { 0.0 } else { self.draw.of(&SPLATS) });
+            let fresh = match plain {
+                _ if of_greatest && self.draw.one_in(2) => f64::NEG_INFINITY, // the greatest of nothing
+                true => 0.0,
+                false => self.draw.of(&SPLATS),
+            };
+            let fresh = Number::Float(fresh);
             let number = again.unwrap_or(fresh);
             self.splat = Some(number);
             let scalar = self.builder.constant(Literal::splat(number, ty.dtype, [])).ok()?;
@@ -175,6 +183,28 @@ impl Drawing<'_> {
         };
         self.values.insert(v, (value, ty.clone()));
         Some(value)
+    }
+
+    fn looks_for_the_greatest(&self) -> bool {
+        self.ops.values().any(|(op, ..)| matches!(op, Op::Reduce { reducer: Reducer::Maximum, .. }))
+    }
+
+    /// Scores: a product of two matrices, as high as the leading dimensions are long.
+    fn product(&mut self, ty: &TensorType) -> Option<ValueId> {
+        let (&columns, rows) = ty.shape.split_last()?;
+        let lhs = TensorType::new(ty.dtype, rows.iter().copied().chain([2]));
+        let rhs = TensorType::new(ty.dtype, [2, columns]);
+        let [lhs, rhs] = [lhs, rhs].map(|ty| self.builder.input("", InputKind::User, ty));
+        let attributes = DotGeneral {
+            lhs_batch: Dims::new(),
+            rhs_batch: Dims::new(),
+            lhs_contract: [rows.len()].into_iter().collect(),
+            rhs_contract: [0].into_iter().collect(),
+            precision: Precision::Highest,
+            out: ty.dtype,
+            host: false,
+        };
+        self.builder.dot_general(lhs, rhs, attributes).ok()
     }
 
     /// Consecutive integers along a dimension, from 0 or 1 on.
