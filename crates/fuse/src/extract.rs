@@ -2,11 +2,11 @@
 //!
 //! What is shared is paid for once, which is why egg's extractor, which prices trees, is not used. From the program's own
 //! choice, moves are tried one after the other and kept if the whole gets cheaper: what a bottom-up pass over sets of
-//! e-classes chooses, every step that a rule made, every other e-node of an e-class that is needed, and everything that
-//! could read one e-class reading it. A step that needs several e-classes changed at once, such as the merging of products,
-//! is one move, and so is its way back: the parts of a product, each cheaper than the whole, given up for slices of it. What
-//! a move newly needs is what a bottom-up pass finds cheapest beside what is paid for already. The result never costs more
-//! than the program did.
+//! e-classes chooses, every step that a rule made, every other e-node of an e-class that is needed, everything that could
+//! read one e-class reading it, and everything that reads one doing without it. A step that needs several e-classes changed
+//! at once, such as the merging of products, is one move, and so are its ways back: parts of a product, each cheaper than
+//! the whole, given up for slices of it, or the whole for its parts. What a move newly needs is what a bottom-up pass finds
+//! cheapest beside what is paid for already. The result never costs more than the program did.
 
 use crate::analysis::{Data, EGraph, attributes};
 use crate::change::Platform;
@@ -153,6 +153,7 @@ impl<'a> Search<'a> {
                 }
             }
             self.share();
+            self.separate();
             if self.least == before {
                 break;
             }
@@ -169,6 +170,37 @@ impl<'a> Search<'a> {
                 self.try_move(&together);
             }
         }
+    }
+
+    /// Lets all that reads an e-class do without it.
+    fn separate(&mut self) {
+        let of = self.of;
+        let mut needed = self.prepare();
+        for (class, readers) in of.readers.iter().enumerate() {
+            let reads = |&&(c, _): &&(usize, usize)| needed[c] && of.nodes[c][self.picks[c]].operands.contains(&class);
+            let reading: SmallVec<[usize; 8]> = readers.iter().filter(reads).map(|&(c, _)| c).collect();
+            if !needed[class] || reading.len() < 2 {
+                continue;
+            }
+            let without: Option<Vec<_>> = reading.iter().map(|&c| self.without(c, class, &needed)).collect();
+            let before = self.least;
+            without.into_iter().for_each(|apart| self.try_move(&apart));
+            if self.least < before {
+                needed = self.prepare();
+            }
+        }
+    }
+
+    /// The e-node of an e-class that takes least, of those that do not read `operand`.
+    fn without(&self, class: usize, operand: usize, needed: &[bool]) -> Option<(usize, usize)> {
+        let newly = |&&o: &&usize| !needed[o];
+        let price = |node: &Candidate| {
+            let below = node.operands.iter().filter(newly).map(|&o| Some(self.of.nodes[o].get(self.picks[o])?.cost));
+            below.sum::<Option<u64>>().map(|sum| sum + node.cost)
+        };
+        let others = self.of.nodes[class].iter().enumerate().filter(|(_, node)| !node.operands.contains(&operand));
+        let (_, least) = others.filter_map(|(n, node)| Some((price(node)?, n))).min()?;
+        Some((class, least))
     }
 
     /// Chooses what would be cheapest of the e-classes that nothing needs now; gives those that something needs.

@@ -214,9 +214,18 @@ impl Edit<'_> {
         self.egraph[id].parents().count() == 1
     }
 
-    /// Adds `op`.
+    /// Adds `op`, unless it is a slice that takes all: rules make those by the dozen of slices that meet.
     pub fn push(&mut self, op: &Op, operands: &[Id]) -> Option<Id> {
-        add(self.egraph, op, &[], operands)
+        match op {
+            Op::Slice { start, limit, stride } if self.takes_all(operands[0], start, limit, stride) => {
+                Some(operands[0])
+            }
+            _ => add(self.egraph, op, &[], operands),
+        }
+    }
+    fn takes_all(&self, of: Id, start: &[usize], limit: &[usize], stride: &[usize]) -> bool {
+        let whole = start.iter().all(|&s| s == 0) && stride.iter().all(|&s| s == 1);
+        whole && self.shape(of).is_some_and(|shape| shape[..] == *limit)
     }
     /// Adds an elementwise op of one operand.
     pub fn unary(&mut self, u: Unary, a: Id) -> Option<Id> {
@@ -252,9 +261,6 @@ impl Edit<'_> {
     }
     /// Adds a slice of every element between `start` and `limit`, unless that is all of it.
     pub fn slice(&mut self, a: Id, start: &[usize], limit: &[usize]) -> Option<Id> {
-        if self.shape(a)?[..] == *limit && start.iter().all(|&s| s == 0) {
-            return Some(a);
-        }
         let stride = start.iter().map(|_| 1).collect();
         self.push(&Op::Slice { start: start.into(), limit: limit.into(), stride }, &[a])
     }
