@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 5
+#define TORCHTPU_ABI 6
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -20,7 +20,13 @@ enum TpuStatus {
 };
 
 // Which exception `last_error` is.
-enum TpuErrorKind { TPU_RUNTIME_ERROR = 0, TPU_NOT_IMPLEMENTED = 1, TPU_OUT_OF_MEMORY = 2, TPU_INDEX_ERROR = 3 };
+enum TpuErrorKind {
+  TPU_RUNTIME_ERROR = 0,
+  TPU_NOT_IMPLEMENTED = 1,
+  TPU_OUT_OF_MEMORY = 2,
+  TPU_INDEX_ERROR = 3,
+  TPU_NO_KERNEL = 4,  // PyTorch's own refusal of an element type
+};
 
 // Arguments of a call are written as words; a word's low byte is its tag. What follows in brackets is further words.
 enum TpuTag {
@@ -141,4 +147,5 @@ typedef struct {
   uint32_t abi;
   uint32_t size;
   void (*next_seed)(int32_t device, void* generator, uint64_t seed_and_offset[2]);
+  void (*let_grow)(void* tensor); // a Python object: a tensor on the host in memory of ours may from now on be resized
 } TpuShim;

@@ -2,6 +2,8 @@
 //
 // There is one stream per device: the core keeps order, and what is computed asynchronously waits for what it needs.
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include "shim.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -315,6 +317,14 @@ void next_seed(int32_t device, void* generator, uint64_t out[2]) {
   static_cast<GeneratorImpl*>(impl)->next(out);
 }
 
+// What comes through DLPack has no allocator, and so cannot grow. It can if it gets PyTorch's own: growing replaces the
+// memory, and frees the old as whoever made it said.
+void let_grow(void* tensor) {
+  auto* storage = THPVariable_Unpack(static_cast<PyObject*>(tensor)).storage().unsafeGetStorageImpl();
+  storage->set_allocator(c10::GetAllocator(c10::DeviceType::CPU));
+  storage->set_resizable(true);
+}
+
 }  // namespace
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
@@ -333,7 +343,7 @@ void seed_all(uint64_t seed) {
   for (auto& generator : of.all) generator.set_current_seed(seed);
 }
 
-const TpuShim shim_table = {TORCHTPU_ABI, sizeof(TpuShim), &next_seed};
+const TpuShim shim_table = {TORCHTPU_ABI, sizeof(TpuShim), &next_seed, &let_grow};
 
 // --- hooks -----------------------------------------------------------------------------------------------------------
 

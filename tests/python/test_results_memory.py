@@ -113,3 +113,19 @@ def test_a_temporary_is_not_kept_for_parts_that_share_nothing_with_it() -> None:
     with torch.no_grad():
         first, second = compiled(torch.ones(2, 3))
     assert first.untyped_storage().nbytes() == second.untyped_storage().nbytes() == 12
+
+
+def outs_that_grow(x: Tensor) -> Any:
+    y, order = torch.empty(0, device=x.device), torch.empty(0, dtype=torch.int64, device=x.device)
+    torch.add(x, 1, out=y)
+    torch.sort(x, 1, out=(y, order))
+    return y, order
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_results_can_be_resized(device: str) -> None:
+    x = torch.randn(3, 4).to(device)
+    compiled = torch.compile(lambda x: x * 2, backend="torchtpu")
+    y = compiled(x).resize_(5, 4)
+    torch.testing.assert_close(y[:3], x * 2)
+    torch.testing.assert_close(torch.compile(outs_that_grow, backend="torchtpu")(x), outs_that_grow(x))

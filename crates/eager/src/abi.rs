@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -111,6 +111,7 @@ pub struct Shim {
     abi: u32,
     size: u32,
     next_seed: extern "C" fn(i32, *mut c_void, *mut u64),
+    let_grow: extern "C" fn(*mut c_void),
 }
 
 /// `TpuMemory`.
@@ -233,9 +234,22 @@ pub unsafe fn join(shim: *const Shim) -> Result<()> {
     }
     // SAFETY: it is of this version.
     let _ = NEXT_SEED.set(unsafe { (*shim).next_seed });
+    let _ = LET_GROW.set(unsafe { (*shim).let_grow });
     Ok(())
 }
 
+/// Lets `tensor` be resized, as tensors in PyTorch's own memory may be. Without the shim it may not.
+///
+/// # Safety
+/// `tensor` is a live `torch.Tensor` on the host, and the interpreter's lock is held.
+#[allow(unsafe_code)]
+pub unsafe fn let_grow(tensor: *mut c_void) {
+    if let Some(let_grow) = LET_GROW.get() {
+        let_grow(tensor);
+    }
+}
+
+static LET_GROW: OnceLock<extern "C" fn(*mut c_void)> = OnceLock::new();
 static NEXT_SEED: OnceLock<extern "C" fn(i32, *mut c_void, *mut u64)> = OnceLock::new();
 
 /// Seeds from the shim's generators.

@@ -185,7 +185,7 @@ impl Exchange {
         Ok(raw)
     }
 
-    /// A new tensor object over memory of the plugin's, freed with the tensor.
+    /// A new tensor object over memory of the plugin's, freed with the tensor or when that is resized.
     pub(crate) fn object<'py>(&self, py: Python<'py>, output: OutputTensor) -> PyResult<Bound<'py, PyAny>> {
         let owner = Owner::new(output);
         let raw = Box::into_raw(owner);
@@ -197,6 +197,7 @@ impl Exchange {
                 drop(Box::from_raw(raw));
                 return Err(PyErr::fetch(py));
             }
+            eager::abi::let_grow(object);
             Ok(Bound::from_owned_ptr(py, object.cast()))
         }
     }
