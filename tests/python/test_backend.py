@@ -636,3 +636,12 @@ def test_the_error_function_ends_at_one(device: str) -> None:
         torch.testing.assert_close((erf.cpu(), gelu.cpu()), program(x.cpu()), equal_nan=True)
         assert erf[:6].tolist() == [1, -1, 1, -1, 1, -1]
         assert gelu[2:4].tolist() == [100, 0]
+
+
+@pytest.mark.parametrize("exponent", [True, False])
+def test_a_power_of_truth_values(exponent: bool) -> None:
+    x = torch.tensor([True, False, True])
+    compiled = torch.compile(lambda x: x**exponent + 1, backend="torchtpu")
+    assert compiled(x).tolist() == (x**exponent + 1).tolist()
+    result = x.to("tpu") ** exponent
+    assert result.dtype == torch.bool and result.tolist() == (x**exponent).tolist()

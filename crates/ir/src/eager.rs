@@ -353,12 +353,14 @@ impl<'a> Tracing<'a> {
                 want.dtype
             )));
         }
-        // Statistics of norms: PyTorch's kernels choose their float type by device.
-        let value = if ty.dtype == want.dtype { value } else { self.b.convert(value, want.dtype)? };
+        // Statistics of norms: PyTorch's kernels choose their float type by device. Of a power of truth values, the meta
+        // kernel alone says that it is integers.
+        let dtype = if ty.dtype == DType::Bool { ty.dtype } else { want.dtype };
+        let value = if ty.dtype == dtype { value } else { self.b.convert(value, dtype)? };
         self.b.output("result", OutputKind::User, value);
         let dense = want.layout.sizes == ty.shape && want.layout.dense_order().is_some();
         let layout = if dense { Layout { offset: 0, ..want.layout.clone() } } else { Layout::contiguous(ty.shape) };
-        Ok(CellType { dtype: want.dtype, layout })
+        Ok(CellType { dtype, layout })
     }
 }
 

@@ -183,7 +183,7 @@ impl<'t> Importer<'t> {
                     Binding::Tensor(self.seen(scope, name, assigned, owned, *v)?)
                 }
                 Some(v) if i > 0 => Binding::Tensor(self.auxiliary(scope, name, *v)?),
-                Some(v) => Binding::Tensor(self.fresh(scope, name, *v)?),
+                Some(v) => Binding::Tensor(self.fresh(scope, name, self.widened(scope, name, *v)?)?),
                 None => Binding::None,
             };
             scope.names.insert(name, binding);
@@ -213,6 +213,13 @@ impl<'t> Importer<'t> {
         let ty = self.b.ty(v)?;
         let layout = self.expected(scope, name, ty.dtype, &ty.shape)?;
         self.aliases.seen(&self.b, *base, lens, v, layout)
+    }
+
+    /// Truth values as integers where the trace says so: of a power of truth values, which the CPU gives as truth values,
+    /// PyTorch's fake kernel says that they are integers, and what follows relies on that.
+    fn widened(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<ValueId> {
+        let (want, _) = self.tensor_meta(scope, name)?;
+        if self.b.dtype(v) == DType::Bool && want.is_int() { self.b.convert(v, want) } else { Ok(v) }
     }
 
     /// A new tensor for a result behind the first. PyTorch's fake kernels do not always agree with its real ones on the

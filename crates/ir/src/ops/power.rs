@@ -43,6 +43,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("i64[9], 5"),
             ok("i64[9]{0..5}, 0.5"),
             ok("bool[3], 2"),
+            ok("bool[3], true"),
+            ok("bool[3], false"),
             ok("c64[3], 2"),
             err("i64[3], -1", "Integers to negative integer powers are not allowed."),
         ],
