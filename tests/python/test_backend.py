@@ -645,3 +645,12 @@ def test_a_power_of_truth_values(exponent: bool) -> None:
     assert compiled(x).tolist() == (x**exponent + 1).tolist()
     result = x.to("tpu") ** exponent
     assert result.dtype == torch.bool and result.tolist() == (x**exponent).tolist()
+
+
+def test_a_spectrum_of_several_signals_comes_back() -> None:
+    def there_and_back(x: Tensor) -> Tensor:
+        window = torch.hann_window(8)
+        return torch.istft(torch.stft(x, 8, 4, window=window, return_complex=True), 8, 4, window=window, length=40)
+
+    x = torch.randn(2, 40)
+    torch.testing.assert_close(torch.compile(there_and_back, backend="torchtpu")(x), x)

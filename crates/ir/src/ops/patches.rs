@@ -3,7 +3,7 @@
 mod grid;
 
 use super::resample::{adjoint, resample};
-use super::support::dim;
+use super::support::{broadcast_to, dim};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -83,7 +83,9 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,4,3], [7,4], 0, 3, 2"),
             ok("f64[2,2,2], [5,2], -2, 2, 3"),
             ok("bf16[4,2,3], [4,4], 1, 3, 1"),
+            ok("f32[1,3,4], [2,8], 1, 4, 2"),
             ok("f32[1], [], 0, 1, 1"),
+            err("f32[3,3,4], [2,8], 1, 4, 2", "does not come from windows"),
         ],
     )
     .variants(&["unfold_backward.out"]),
@@ -185,6 +187,11 @@ fn order(lead: &[usize], tail: &[usize]) -> Dims {
     (0..lead.len()).chain(tail.iter().map(|d| d + lead.len())).collect()
 }
 
+/// Whether each extent is the wanted one, or 1: windows that all of a batch have in common are given once.
+fn broadcasts(shape: &[usize], wanted: &[usize]) -> bool {
+    shape.len() == wanted.len() && shape.iter().zip(wanted).all(|(&n, &w)| n == w || n == 1)
+}
+
 /// The windows of one dimension, whose elements stand last, added up where they overlap.
 fn unfold_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, sizes) = (c.tensor(b, "grad_in")?, c.sizes("input_sizes")?);
@@ -198,14 +205,17 @@ fn unfold_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let mut expected = sizes.clone();
     expected[d] = windows;
     expected.push(size);
-    let fits = shape == expected && (windows == 0 || (windows - 1) * step + size <= sizes[d]);
+    let fits = broadcasts(&shape, &expected)
+        && shape.last() == Some(&size)
+        && (windows == 0 || (windows - 1) * step + size <= sizes[d]);
     ensure!(fits, "unfold_backward: a gradient of {shape:?} does not come from windows of {sizes:?}");
+    let whole = expected.clone();
     // One element after the other, window by window.
     let mut order: Dims = (0..sizes.len()).collect();
     order.insert(d + 1, sizes.len());
     expected.pop();
     expected[d] *= size;
-    let wide = b.convert(grad, b.dtype(grad).accumulator())?;
+    let wide = broadcast_to(b, b.convert(grad, b.dtype(grad).accumulator())?, &whole)?;
     let listed = b.reshape(b.transpose(wide, &order)?, &expected)?;
     let reads = (0..windows * size).map(|i| vec![(i / size * step + i % size, 1.0)]).collect();
     one(b.convert(resample(b, listed, d, &adjoint(&reads, sizes[d]))?, b.dtype(grad))?)
