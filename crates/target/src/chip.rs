@@ -73,6 +73,8 @@ impl FromStr for Generation {
 pub struct Chip {
     /// Dimensions of the mesh that its slices are cut from.
     pub mesh_dimensions: usize,
+    /// Chips of that mesh, the largest there is.
+    pub pod_chips: u32,
     /// Devices that libtpu shows for one chip, each of which runs its own copy of a program.
     pub devices: u32,
     /// Tensor cores, which the devices share out.
@@ -193,6 +195,7 @@ const GBIT: f64 = 1e9 / 8.0;
 
 static V2: Chip = Chip {
     mesh_dimensions: 2,
+    pod_chips: 256,
     devices: 2,
     cores: 2,
     clock: 0.7e9,
@@ -210,6 +213,7 @@ static V2: Chip = Chip {
 };
 static V3: Chip = Chip {
     mesh_dimensions: 2,
+    pod_chips: 1024,
     devices: 2,
     cores: 2,
     clock: 0.94e9,
@@ -227,6 +231,7 @@ static V3: Chip = Chip {
 };
 static V4: Chip = Chip {
     mesh_dimensions: 3,
+    pod_chips: 4096,
     devices: 2,
     cores: 2,
     clock: 1.05e9,
@@ -244,6 +249,7 @@ static V4: Chip = Chip {
 };
 static V5E: Chip = Chip {
     mesh_dimensions: 2,
+    pod_chips: 256,
     devices: 1,
     cores: 1,
     clock: 1.5e9,
@@ -261,6 +267,7 @@ static V5E: Chip = Chip {
 };
 static V5P: Chip = Chip {
     mesh_dimensions: 3,
+    pod_chips: 8960,
     devices: 1,
     cores: 2,
     clock: 1.75e9,
@@ -278,6 +285,7 @@ static V5P: Chip = Chip {
 };
 static V6E: Chip = Chip {
     mesh_dimensions: 2,
+    pod_chips: 256,
     devices: 1,
     cores: 1,
     clock: 1.75e9,
@@ -295,6 +303,7 @@ static V6E: Chip = Chip {
 };
 static TPU7X: Chip = Chip {
     mesh_dimensions: 3,
+    pod_chips: 9216,
     devices: 2,
     cores: 2,
     clock: 2.2e9,

@@ -31,7 +31,7 @@ impl Target {
     /// The slice of one generation with this shape.
     ///
     /// # Errors
-    /// For a wrong number of dimensions, and for slices without chips or with more than 2^32.
+    /// For a wrong number of dimensions, and for slices without chips or with more than a pod has.
     pub fn new(generation: Generation, shape: Vec<u32>) -> Result<Target, String> {
         let dimensions = generation.chip().mesh_dimensions;
         if shape.len() != dimensions {
@@ -42,8 +42,9 @@ impl Target {
             ));
         }
         let chips = shape.iter().try_fold(1u32, |product, &size| product.checked_mul(size));
-        match chips {
-            None => Err("it has more chips than there are".to_owned()),
+        let most = generation.chip().pod_chips;
+        match chips.filter(|&chips| chips <= most) {
+            None => Err(format!("it has more chips than a {generation} pod, which has {most}")),
             Some(0) => Err("it has no chips".to_owned()),
             Some(_) => Ok(Target { generation, shape }),
         }
@@ -117,6 +118,8 @@ mod tests {
         assert_eq!(error("v5e:2y2"), "`v5e:2y2` is no TPU slice: `2y2` is no shape such as 2x2");
         assert_eq!(error("v5e:02x2"), "`v5e:02x2` is no TPU slice: `02x2` is no shape such as 2x2");
         assert!(error("v5e:0x2").ends_with("it has no chips"));
-        assert!(error("v5e:65536x65536").ends_with("more chips than there are"));
+        assert!(error("v5e:65536x65536").ends_with("more chips than a v5e pod, which has 256"));
+        assert!(error("v5e:100x100").ends_with("more chips than a v5e pod, which has 256"));
+        assert!(error("v5p:32x32x32").ends_with("more chips than a v5p pod, which has 8960"));
     }
 }
