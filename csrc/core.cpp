@@ -22,6 +22,7 @@ void raise_last_error() {
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (kind) {
     case TPU_NOT_IMPLEMENTED:
+    case TPU_NO_KERNEL:
       throw c10::NotImplementedError(here, std::move(message));
     case TPU_OUT_OF_MEMORY:
       throw c10::OutOfMemoryError(here, std::move(message));

@@ -33,5 +33,13 @@ class CompileError(Error):
     """The program was rejected: by our checks, or by the plugin's compiler."""
 
 
+class NoSuchIndex(CompileError, IndexError):
+    """A dimension or place that a tensor does not have: PyTorch raises an ``IndexError``."""
+
+
+class NoKernel(CompileError, NotImplementedError):
+    """An element type that PyTorch has no kernel for either: it raises a ``NotImplementedError``."""
+
+
 class ExecutionError(Error):
     """A compiled program could not be run: wrong arguments, or the plugin failed."""

@@ -654,3 +654,20 @@ def test_a_spectrum_of_several_signals_comes_back() -> None:
 
     x = torch.randn(2, 40)
     torch.testing.assert_close(torch.compile(there_and_back, backend="torchtpu")(x), x)
+
+
+REFUSED: dict[str, tuple[Callable[[Tensor], object], Tensor]] = {
+    "no elements": (lambda x: x.max(0), torch.empty(0, 3)),
+    "an element type": (lambda x: x.softmax(0), torch.tensor([1, 2])),
+    "truth values": (lambda x: -x, torch.tensor([True])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_pytorch_refuses_raises_its_class(name: str) -> None:
+    call, x = REFUSED[name]
+    with pytest.raises((RuntimeError, IndexError)) as plain:
+        call(x)
+    for tried in (lambda: torch.compile(call, backend="torchtpu")(x), lambda: call(x.to("tpu"))):
+        with pytest.raises(plain.type):
+            tried()

@@ -182,22 +182,19 @@ MISTAKES: dict[str, Callable[[str], Any]] = {
     "fold": lambda d: ones(d, 2, 3).flatten(1, 0),
     "masked_fill": lambda d: ones(d, 2).masked_fill(ones(d, 2), 1),
     "clamp none": lambda d: ones(d, 2).clamp(),
+    "softmax of integers": lambda d: ones(d, 2, dtype=torch.long).softmax(0),
+    "difference of masks": lambda d: ones(d, 2, dtype=torch.bool) - ones(d, 2, dtype=torch.bool),
+    "mean of integers": lambda d: ones(d, 2, dtype=torch.long).mean(),
+    "product of masks": lambda d: ones(d, 2, 2, dtype=torch.bool) @ ones(d, 2, 2, dtype=torch.bool),
+    "amax of nothing": lambda d: ones(d, 0, 2).amax(0),
+    "median of nothing": lambda d: ones(d, 0, 2).median(0),
 }
 
-# Theirs, where PyTorch's CPU has other words or a narrower class.
+# Theirs, where PyTorch's CPU has other words.
 OTHER_WORDS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "softmax of integers": (
-        lambda d: ones(d, 2, dtype=torch.long).softmax(0),
-        """RuntimeError: "softmax_lastdim_kernel_impl" not implemented for 'Long'""",
-    ),
-    "difference of masks": (
-        lambda d: ones(d, 2, dtype=torch.bool) - ones(d, 2, dtype=torch.bool),
-        "RuntimeError: Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-        "`logical_xor()` operator instead.",
-    ),
     "bits of floats": (
         lambda d: ones(d, 2) & ones(d, 2),
-        """RuntimeError: "bitwise_and" not implemented for 'Float'""",
+        """NotImplementedError: "bitwise_and" not implemented for 'Float'""",
     ),
     "out": (
         lambda d: torch.add(ones(d, 2), ones(d, 2), out=ones(d, 2, dtype=torch.long)),

@@ -15,6 +15,8 @@ pub enum Kind {
     OutOfMemory = 2,
     /// `IndexError`.
     Index = 3,
+    /// `NotImplementedError`: PyTorch has no kernel for the element type either.
+    NoKernel = 4,
 }
 
 /// A failure.
@@ -59,6 +61,7 @@ impl From<ir::Error> for Error {
         match error.kind() {
             ir::ErrorKind::Unsupported | ir::ErrorKind::DataDependent => Error::not_implemented(error.message()),
             ir::ErrorKind::Index => Error { kind: Kind::Index, message: error.message().to_owned() },
+            ir::ErrorKind::NoKernel => Error { kind: Kind::NoKernel, message: error.message().to_owned() },
             ir::ErrorKind::Internal => {
                 Error::internal(format!("{} ({})", error.message(), error.op().unwrap_or_default()))
             }

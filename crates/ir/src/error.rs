@@ -10,6 +10,9 @@ pub enum ErrorKind {
     Invalid,
     /// As [`Invalid`](ErrorKind::Invalid), about a dimension or place that a tensor does not have: PyTorch's `IndexError`.
     Index,
+    /// As [`Invalid`](ErrorKind::Invalid), about an element type that PyTorch has no kernel for: PyTorch's
+    /// `NotImplementedError`.
+    NoKernel,
     /// The program is fine, but an op (or a mode of it) has no lowering.
     Unsupported,
     /// The program is fine, but what an op gives, or its extents, is data: whoever has the data runs the op by itself.
@@ -48,6 +51,10 @@ impl Error {
     /// A dimension or place that a tensor does not have, or something that can be no index.
     pub fn index(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Index, message)
+    }
+    /// An element type that PyTorch has no kernel for either.
+    pub fn no_kernel(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::NoKernel, message)
     }
     /// Something that has no lowering.
     pub fn unsupported(message: impl Into<String>) -> Error {
@@ -147,6 +154,23 @@ macro_rules! ensure {
 #[macro_export]
 macro_rules! no_index {
     ($($t:tt)*) => { return Err($crate::Error::index(format!($($t)*))) };
+}
+
+/// Returns a `NoKernel` error with a formatted message.
+#[macro_export]
+macro_rules! no_kernel {
+    ($($t:tt)*) => { return Err($crate::Error::no_kernel(format!($($t)*))) };
+}
+
+/// Returns a `NoKernel` error unless the condition holds.
+#[macro_export]
+macro_rules! ensure_kernel {
+    ($cond:expr, $($t:tt)*) => {
+        match $cond {
+            true => {}
+            false => $crate::no_kernel!($($t)*),
+        }
+    };
 }
 
 /// Returns an `Unsupported` error with a formatted message.

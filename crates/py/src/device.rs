@@ -24,7 +24,7 @@ fn make() -> eager::Result<Arc<Core>> {
 fn raise(error: eager::Error) -> PyErr {
     match error.kind {
         eager::Kind::Runtime => PyRuntimeError::new_err(error.message),
-        eager::Kind::NotImplemented => PyNotImplementedError::new_err(error.message),
+        eager::Kind::NotImplemented | eager::Kind::NoKernel => PyNotImplementedError::new_err(error.message),
         eager::Kind::Index => PyIndexError::new_err(error.message),
         eager::Kind::OutOfMemory => Python::attach(|py| out_of_memory(py, &error.message).unwrap_or_else(|e| e)),
     }

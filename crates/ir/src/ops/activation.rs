@@ -10,7 +10,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ensure_kernel};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -262,8 +262,8 @@ fn float_type(c: &Call<'_>, b: &Builder, op: &str, names: &[&str]) -> Result<DTy
 
 fn relu(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
     let dtype = b.dtype(v);
-    ensure!(dtype != DType::Bool, "Boolean inputs not supported for relu");
-    ensure!(!dtype.is_complex(), "clamp is not supported for complex types");
+    ensure_kernel!(dtype != DType::Bool, "Boolean inputs not supported for relu");
+    ensure_kernel!(!dtype.is_complex(), "clamp is not supported for complex types");
     super::expr::formula(b, [v], |[x]| x.max(0.0))
 }
 

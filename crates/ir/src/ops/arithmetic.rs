@@ -5,7 +5,7 @@ use super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{Binary, DType, ensure};
+use crate::{Binary, DType, ensure, ensure_kernel};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -194,11 +194,11 @@ pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Sca
 pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
     let is_bool = |o: &Operand| result_type(c, b, std::slice::from_ref(o)) == DType::Bool;
     let bools = usize::from(is_bool(&x)) + usize::from(is_bool(&y));
-    ensure!(
+    ensure_kernel!(
         bools < 2,
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
     );
-    ensure!(
+    ensure_kernel!(
         bools < 1,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
     );

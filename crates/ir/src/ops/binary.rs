@@ -6,7 +6,7 @@ use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{Binary, DType, ensure};
+use crate::{Binary, DType, ensure, ensure_kernel};
 use std::f64::consts::LN_2;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -173,7 +173,7 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             let (x, values) = (c.tensor(b, "self")?, c.tensor(b, "values")?);
             let dtype = b.dtype(x);
-            ensure!(!dtype.is_complex(), "heaviside is not yet implemented for complex tensors.");
+            ensure_kernel!(!dtype.is_complex(), "heaviside is not yet implemented for complex tensors.");
             ensure!(dtype == b.dtype(values), "heaviside is not yet implemented for tensors with different dtypes.");
             one(elementwise(c, b, [x.into(), values.into()], dtype, |[x, v]| heaviside(x, v))?)
         },
@@ -337,7 +337,7 @@ fn complex_of(
     let (x, y) = (c.tensor(b, first)?, c.tensor(b, second)?);
     let (dx, dy) = (b.dtype(x), b.dtype(y));
     let name = super::support::torch_name;
-    ensure!(
+    ensure_kernel!(
         matches!(dx, DType::F32 | DType::F64),
         "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
         name(dx),

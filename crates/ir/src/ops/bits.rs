@@ -9,7 +9,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::Reducer;
 use crate::ops::support::not_implemented;
-use crate::{DType, ensure};
+use crate::{DType, ensure, no_index};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -150,8 +150,8 @@ fn hash_tensor(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         !nothing,
         "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
     );
-    for &d in &over.dims {
-        ensure!(shape[d] > 0, "hash_tensor: Expected reduction dim {d} to have non-zero size.");
+    if let Some(d) = over.dims.iter().find(|&&d| shape[d] == 0) {
+        no_index!("hash_tensor: Expected reduction dim {d} to have non-zero size.");
     }
     one(over.with(wide_bits(b, over.v)?).reduce(b, Reducer::Xor)?)
 }

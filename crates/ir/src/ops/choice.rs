@@ -8,7 +8,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ensure_kernel};
 use std::cmp::Ordering;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -163,7 +163,7 @@ pub(super) fn clamp(
 ) -> Result<ValueId> {
     let operands: Vec<Operand> = [Some(x.clone()), low.clone(), high.clone()].into_iter().flatten().collect();
     let dtype = result_type(c, b, &operands);
-    ensure!(!dtype.is_complex(), "clamp is not supported for complex types");
+    ensure_kernel!(!dtype.is_complex(), "clamp is not supported for complex types");
     let scalar_bound = operands[1..].iter().any(|o| matches!(o, Operand::Scalar(_)));
     if dtype == DType::Bool && scalar_bound {
         return not_implemented("clamp", dtype);

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::types::{Dims, Shape};
-use crate::{DType, Number, Reducer, ensure};
+use crate::{DType, Number, Reducer, ensure, ensure_kernel};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -162,7 +162,7 @@ fn cosine_similarity(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 fn pairwise_distance(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, y, dtype) = aligned(c, b)?;
     let (eps, p) = (c.float("eps")?, c.float("p")?);
-    ensure!(dtype.is_float(), "linalg.vector_norm: Expected a floating point or complex tensor as input");
+    ensure_kernel!(dtype.is_float(), "linalg.vector_norm: Expected a floating point or complex tensor as input");
     ensure!(b.rank(x) > 0, "Dimension specified as -1 but tensor has no dimensions");
     let difference = formula(b, [x, y], |[x, y]| x - y + eps)?;
     let dim = b.rank(x) - 1;
@@ -317,7 +317,7 @@ fn cdist(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     }
     let [d, e] = [b.dtype(x), b.dtype(y)];
     ensure!(d == e, "expected scalar type {} but found {}", torch_name(d), torch_name(e));
-    ensure!(matches!(d, DType::F32 | DType::F64), "\"cdist\" not implemented for '{}'", torch_name(d));
+    ensure_kernel!(matches!(d, DType::F32 | DType::F64), "\"cdist\" not implemented for '{}'", torch_name(d));
     let difference = differences(b, x, y)?;
     one(distance(b, difference, p, b.rank(difference) - 1)?)
 }

@@ -25,7 +25,7 @@ use crate::graph::ValueId;
 use crate::op::{Binary, Comparison, DotGeneral, Precision, Reducer};
 use crate::ops::expr::formula;
 use crate::types::{Dims, Shape};
-use crate::{DType, Number, Unary, ensure};
+use crate::{DType, Number, Unary, ensure, ensure_kernel};
 
 pub(super) static EIG: &[OpDef] = eig::OPS;
 pub(super) static EIGH: &[OpDef] = eigh::OPS;
@@ -57,7 +57,7 @@ impl Matrices {
     fn of(b: &Builder, v: ValueId, op: &str, kernel: &str) -> Result<Matrices> {
         let dtype = b.dtype(v);
         ensure!(b.rank(v) >= 2, "{op}: The input tensor A must have at least 2 dimensions.");
-        ensure!(
+        ensure_kernel!(
             dtype.is_float() || dtype.is_complex(),
             "{op}: Expected a floating point or complex tensor as input. Got {}",
             torch_name(dtype)

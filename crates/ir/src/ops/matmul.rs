@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::{DotGeneral, Precision};
 use crate::types::{Dims, Shape};
-use crate::{DType, Unary, ensure};
+use crate::{DType, Unary, ensure, ensure_kernel};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -177,7 +177,7 @@ pub(super) fn contract(
     over: Pairs<'_>,
 ) -> Result<ValueId> {
     let dtype = b.dtype(lhs);
-    ensure!(dtype != DType::Bool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
+    ensure_kernel!(dtype != DType::Bool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
     // One bf16 pass is exact for bf16 operands.
     let precision = if dtype == DType::BF16 { Precision::Default } else { c.precision() };
     let single = |(l, r): &(usize, usize)| b.shape(lhs)[*l] == 1 && b.shape(rhs)[*r] == 1;

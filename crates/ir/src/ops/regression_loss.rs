@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::types::Shape;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ensure_kernel};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -257,7 +257,7 @@ fn losses(
         return not_implemented(name, dtype);
     }
     let reduction = reduction(c)?;
-    ensure!(
+    ensure_kernel!(
         reduction != Reduction::Mean || dtype.is_float() || dtype.is_complex(),
         "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
         torch_name(dtype)

@@ -7,7 +7,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure, unsupported};
+use crate::{DType, ensure, ensure_kernel, unsupported};
 use std::f64::consts::PI;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -178,7 +178,7 @@ pub(super) fn abs(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 }
 
 pub(super) fn neg(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
-    ensure!(
+    ensure_kernel!(
         b.dtype(v) != DType::Bool,
         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
     );
@@ -189,7 +189,7 @@ pub(super) fn neg(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 fn rounded(b: &Builder, v: ValueId, name: &str, f: for<'e> fn(Expr<'e>) -> Expr<'e>) -> Result<ValueId> {
     match b.dtype(v) {
         DType::Bool => not_implemented(name, DType::Bool),
-        d if d.is_complex() => crate::invalid!("{name} is not supported for complex inputs"),
+        d if d.is_complex() => crate::no_kernel!("{name} is not supported for complex inputs"),
         d if d.is_int() => Ok(v),
         _ => formula(b, [v], |[x]| f(x)),
     }
@@ -219,7 +219,7 @@ pub(super) fn frac(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 /// -1, 0 or 1; 0 for NaN.
 pub(super) fn sign(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
     let complex = b.dtype(v).is_complex();
-    ensure!(
+    ensure_kernel!(
         !complex,
         "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
     );
@@ -244,7 +244,7 @@ fn square(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 
 fn signbit(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
     let dtype = b.dtype(v);
-    ensure!(!dtype.is_complex(), "signbit is not implemented for complex tensors.");
+    ensure_kernel!(!dtype.is_complex(), "signbit is not implemented for complex tensors.");
     formula(b, [v], |[x]| if dtype.is_float() { x.sign_bit() } else { x.less(0.0) })
 }
 

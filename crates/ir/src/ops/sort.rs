@@ -2,7 +2,7 @@
 
 use super::index::{index_dtype, take_along};
 use super::scan::cumulative_max;
-use super::support::{dim, torch_name, unsqueeze};
+use super::support::{dim, not_implemented, unsqueeze};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer};
 use crate::types::Shape;
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, no_index};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -179,7 +179,9 @@ impl Line {
         let shape = b.shape(v);
         let dim = dim(c.int("dim")?, shape.len())?;
         let extent = shape.get(dim).copied().unwrap_or(1);
-        ensure!(extent > 0, "{name}(): Expected reduction dim {dim} to have non-zero size.");
+        if extent == 0 {
+            no_index!("{name}(): Expected reduction dim {dim} to have non-zero size.");
+        }
         Ok(Line { v, dim, extent, keep })
     }
 
@@ -258,7 +260,7 @@ fn median_of_all(c: &Call<'_>, b: &Builder, nan: Nan) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let (n, dtype) = (b.ty(v)?.numel(), b.dtype(v));
     if dtype == DType::Bool || dtype.is_complex() {
-        invalid!("\"median_cpu\" not implemented for '{}'", torch_name(dtype));
+        return not_implemented("median_cpu", dtype);
     }
     if n == 0 {
         let nothing = if dtype.is_float() { Number::Float(f64::NAN) } else { Number::Int(i64::MIN) };

@@ -9,7 +9,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::Binary;
 use crate::types::{Dims, Shape};
-use crate::{ensure, invalid};
+use crate::{ensure, invalid, no_kernel};
 
 /// An operand of an elementwise op.
 #[derive(Clone, Debug)]
@@ -241,7 +241,7 @@ fn is_exact(number: Number, dtype: DType) -> bool {
 
 /// PyTorch's refusal of an element type.
 pub fn not_implemented<T>(what: &str, dtype: DType) -> Result<T> {
-    invalid!("\"{what}\" not implemented for '{}'", torch_name(dtype))
+    no_kernel!("\"{what}\" not implemented for '{}'", torch_name(dtype))
 }
 
 /// What PyTorch's messages call an element type.

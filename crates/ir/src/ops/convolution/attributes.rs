@@ -7,7 +7,7 @@ use crate::graph::ValueId;
 use crate::ops::Call;
 use crate::ops::support::torch_name;
 use crate::types::Shape;
-use crate::{ensure, invalid};
+use crate::{ensure, ensure_kernel, invalid};
 
 /// A convolution's attributes, one entry per spatial dimension.
 pub(super) struct Attributes {
@@ -107,7 +107,7 @@ impl Attributes {
         );
         let [p, q] = [b.dtype(input), b.dtype(weight)];
         ensure!(p == q, "expected scalar type {} but found {}", torch_name(p), torch_name(q));
-        ensure!(p != crate::DType::Bool, "\"slow_conv2d_cpu\" not implemented for 'Bool'");
+        ensure_kernel!(p != crate::DType::Bool, "\"slow_conv2d_cpu\" not implemented for 'Bool'");
         Ok(())
     }
 

@@ -12,7 +12,7 @@ pub(super) mod rejection;
 use super::support::torch_name;
 use crate::builder::Builder;
 use crate::dtype::DType;
-use crate::ensure;
+use crate::ensure_kernel;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
@@ -92,6 +92,6 @@ fn wide(dtype: DType) -> DType {
 }
 
 fn continuous(dtype: DType, kernel: &str) -> Result<()> {
-    ensure!(dtype.is_float() || dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
+    ensure_kernel!(dtype.is_float() || dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Greatest and least elements, and where they stand.
 
 use super::super::index::index_dtype;
-use super::super::support::{dims_or_all, torch_name};
+use super::super::support::{dims_or_all, not_implemented};
 use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::{Over, optional_dim};
 use crate::builder::Builder;
@@ -147,8 +147,7 @@ fn several(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Ou
 
 fn ordered(b: &Builder, v: ValueId, name: &str) -> Result<()> {
     let dtype = b.dtype(v);
-    ensure!(!dtype.is_complex(), "\"{name}\" not implemented for '{}'", torch_name(dtype));
-    Ok(())
+    if dtype.is_complex() { not_implemented(name, dtype) } else { Ok(()) }
 }
 
 fn everything(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {

@@ -12,7 +12,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Comparison, Reducer, Unary};
 use crate::types::Dims;
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, ensure_kernel, invalid, no_index};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -245,7 +245,7 @@ impl Over {
     pub(super) fn some(&self, b: &Builder, name: &str) -> Result<()> {
         let shape = b.shape(self.v);
         if let Some(d) = self.dims.iter().find(|&&d| shape[d] == 0) {
-            invalid!("{name}(): Expected reduction dim {d} to have non-zero size.");
+            no_index!("{name}(): Expected reduction dim {d} to have non-zero size.");
         }
         Ok(())
     }
@@ -283,7 +283,7 @@ fn mean_dtype(c: &Call<'_>, dtype: DType) -> Result<DType> {
     let asked = c.optional_dtype("dtype")?;
     let to = asked.unwrap_or(dtype);
     let whose = if asked.is_some() { "Optional" } else { "Input" };
-    ensure!(
+    ensure_kernel!(
         to.is_float() || to.is_complex(),
         "mean(): could not infer output dtype. {whose} dtype must be either a floating point or complex dtype. Got: {}",
         torch_name(to)

@@ -4,7 +4,7 @@ use super::super::support::torch_name;
 use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::{Over, sum_as};
 use crate::builder::Builder;
-use crate::ensure;
+use crate::ensure_kernel;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
@@ -119,7 +119,7 @@ fn both(b: &Builder, over: &Over, correction: f64, root: Root) -> Result<Outs> {
 /// Variance or standard deviation, and mean: the mean first, then the squares of what is left.
 fn spread(b: &Builder, over: &Over, correction: f64, root: Root) -> Result<(ValueId, ValueId)> {
     let dtype = b.dtype(over.v);
-    ensure!(
+    ensure_kernel!(
         dtype.is_float() || dtype.is_complex(),
         "std and var only support floating point and complex dtypes, got {}",
         torch_name(dtype)

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer, Unary};
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, ensure_kernel, invalid};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -130,7 +130,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
 ];
 
 fn check_dtype(from: DType, to: Option<DType>) -> Result<()> {
-    ensure!(
+    ensure_kernel!(
         from.is_float() || from.is_complex(),
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         torch_name(from)
