@@ -71,7 +71,8 @@ pub(crate) fn bytes(ty: &Type) -> u64 {
     tensors(ty).map(|t| t.size_in_bytes() as u64).sum()
 }
 
-fn tensors(ty: &Type) -> impl Iterator<Item = &TensorType> {
+/// All tensors of a type.
+pub(crate) fn tensors(ty: &Type) -> impl Iterator<Item = &TensorType> {
     match ty {
         Type::Tensor(t) => std::slice::from_ref(t).iter(),
         Type::Tuple(ts) => ts.iter(),

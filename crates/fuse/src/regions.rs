@@ -20,6 +20,7 @@ mod settled;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod why;
 
 pub use machine::{Machine, Work};
@@ -45,7 +46,7 @@ pub struct Region {
     pub outputs: Vec<ValueId>,
     /// Bytes of values that never reach memory.
     pub kept: u64,
-    /// Bytes read, each input once.
+    /// Bytes read, each input once; on a TPU an input of the program that several passes need twice.
     pub read: u64,
     /// Bytes written.
     pub written: u64,

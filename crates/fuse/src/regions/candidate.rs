@@ -297,7 +297,16 @@ impl<'s> Candidates<'s> {
     /// What comes from outside in the question that was last asked, and how many bytes of it; in order of first use.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (ValueId, u64)> {
         let outside = self.touched.iter().filter(|v| !self.is_in(**v));
-        outside.map(|v| (*v, self.marks[v.index()].read))
+        outside.map(|v| (*v, self.marks[v.index()].read.saturating_mul(self.times_read(*v))))
+    }
+
+    /// How often a value from outside crosses the memory's bus. What a TPU's program is given lies in HBM: while a first
+    /// pass reads it there, libtpu copies it to vector memory for the passes behind. What another region made has been
+    /// put there already, and a CPU's cache keeps what it reads.
+    fn times_read(&self, value: ValueId) -> u64 {
+        let mark = &self.marks[value.index()];
+        let is_given = self.steps.of(value).is_none();
+        1 + u64::from(self.steps.machine.is_tpu() && is_given && mark.last > mark.first)
     }
 
     fn sums(&mut self, members: &[u32], held: u64) -> Figures {

@@ -1,7 +1,8 @@
 //! What regions are priced by: a machine's rates, and the one function from work and bytes to time.
 
-use crate::measure::{Effort, convolution, dot, numel};
-use ir::{Op, Precision, Type};
+use super::tiles::padded_bytes;
+use crate::measure::{Effort, convolution, dot, numel, tensors};
+use ir::{Op, Precision, TensorType, Type};
 
 /// What a machine has. Rates are peaks per second of one device, sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,17 @@ impl Machine {
         let all = [("start", self.start), ("memory", self.memory(bytes)), ("matrix unit", work.matrix)];
         let all = all.into_iter().chain([("vector unit", work.vector)]);
         all.reduce(|a, b| if b.1 > a.1 { b } else { a }).map_or("start", |most| most.0)
+    }
+
+    /// Bytes that a value of type `ty` takes in memory: on a TPU with the padding of its tiles.
+    pub fn bytes(&self, ty: &Type) -> u64 {
+        let of = |t: &TensorType| if self.is_tpu() { padded_bytes(t) } else { t.size_in_bytes() as u64 };
+        tensors(ty).map(of).sum()
+    }
+
+    /// Whether this is a TPU: only their matrix units make wide products of 16-bit ones.
+    pub(super) fn is_tpu(&self) -> bool {
+        self.splits_wide_products
     }
 
     fn memory(&self, bytes: u64) -> u64 {

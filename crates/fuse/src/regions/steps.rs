@@ -5,7 +5,7 @@
 //! XLA does: such a step reads what the remade nodes are made from.
 
 use super::machine::{Machine, Work, is_dear};
-use crate::measure::{bytes, unshaped};
+use crate::measure::unshaped;
 use ir::{Graph, Node, Op, OutputKind, Type, ValueId};
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ pub(super) struct Steps<'g> {
 impl<'g> Steps<'g> {
     /// Linear in the graph.
     pub(super) fn new(graph: &'g Graph, machine: Machine) -> Steps<'g> {
-        let uses = Uses::new(graph);
+        let uses = Uses::new(graph, machine);
         let mut steps = Steps {
             graph,
             machine,
@@ -89,7 +89,7 @@ impl<'g> Steps<'g> {
             of: vec![None; graph.nodes().len()],
             readers: vec![vec![]; graph.nodes().len()],
             work: graph.nodes().iter().map(|n| machine.work(&n.op, &n.ty, &types(graph, n))).collect(),
-            bytes: graph.nodes().iter().map(|n| bytes(&n.ty)).collect(),
+            bytes: graph.nodes().iter().map(|n| machine.bytes(&n.ty)).collect(),
             projections: BTreeMap::new(),
         };
         let mut sources: Vec<Sources> = Vec::with_capacity(graph.nodes().len());
@@ -97,19 +97,19 @@ impl<'g> Steps<'g> {
             let value = ValueId::new(i);
             let made = Sources::of_operands(node, &sources);
             let own = match node.op {
-                Op::Input { .. } => Sources::whole(value, bytes(&node.ty)),
+                Op::Input { .. } => Sources::whole(value, steps.bytes[i]),
                 Op::Constant(ref l) if l.is_splat() => Sources::default(),
-                Op::Constant(_) => Sources::whole(value, bytes(&node.ty)),
+                Op::Constant(_) => Sources::whole(value, steps.bytes[i]),
                 Op::GetTupleElement { .. } => {
                     steps.of[i] = steps.of[node.operands[0].index()];
                     steps.bytes[i] = steps.bytes[node.operands[0].index()];
                     steps.projections.entry(node.operands[0]).or_default().push(value);
-                    Sources::part(node.operands[0], value, bytes(&node.ty))
+                    Sources::part(node.operands[0], value, machine.bytes(&node.ty))
                 }
-                _ if uses.is_remade(graph, value, &made) => made.remade(graph, value),
+                _ if uses.is_remade(&steps, value, &made) => made.remade(&steps, value),
                 _ => {
                     steps.push(value, made, &uses);
-                    Sources::whole(value, bytes(&node.ty))
+                    Sources::whole(value, steps.machine.bytes(&node.ty))
                 }
             };
             sources.push(own);
@@ -120,7 +120,7 @@ impl<'g> Steps<'g> {
     fn push(&mut self, node: ValueId, made: Sources, uses: &Uses) {
         let number = self.all.len() as u32;
         let op = self.graph.node(node);
-        let (reads, written) = moved(self.graph, node, made.reads, uses);
+        let (reads, written) = moved(self, node, made.reads, uses);
         for read in &reads {
             let readers = &mut self.readers[read.value.index()];
             if readers.last() != Some(&number) {
@@ -194,9 +194,9 @@ impl Sources {
         all
     }
     /// What reads `node`, which is remade from these, reads.
-    fn remade(mut self, graph: &Graph, node: ValueId) -> Sources {
-        if matches!(graph.node(node).op, Op::Slice { .. }) {
-            let taken = bytes(graph.ty(node));
+    fn remade(mut self, steps: &Steps<'_>, node: ValueId) -> Sources {
+        if matches!(steps.graph.node(node).op, Op::Slice { .. }) {
+            let taken = steps.bytes_of(node);
             self.reads.iter_mut().for_each(|r| (r.part, r.bytes) = (node, r.bytes.min(taken)));
         }
         self.remakes.push(node);
@@ -218,7 +218,7 @@ struct Uses {
 }
 
 impl Uses {
-    fn new(graph: &Graph) -> Uses {
+    fn new(graph: &Graph, machine: Machine) -> Uses {
         let n = graph.nodes().len();
         let (outputs, mutates) = (vec![false; n], vec![None; n]);
         let mut uses =
@@ -234,7 +234,8 @@ impl Uses {
             let passes_on = matches!(node.op, Op::Reshape { .. }) && uses.by_alone[i];
             for v in &node.operands {
                 uses.count[v.index()] += 1;
-                uses.by_alone[v.index()] |= passes_on || matches!(kind, Kind::Alone | Kind::Barrier);
+                let is_alone = passes_on || matches!(kind, Kind::Alone | Kind::Barrier);
+                uses.by_alone[v.index()] |= is_alone && !(machine.is_tpu() && is_counted(graph, node, *v));
                 uses.by_products[v.index()] &= kind == Kind::Product;
             }
         }
@@ -242,8 +243,8 @@ impl Uses {
     }
 
     /// Whether what reads `value` makes it again from `made`.
-    fn is_remade(&self, graph: &Graph, value: ValueId, made: &Sources) -> bool {
-        let (i, node) = (value.index(), graph.node(value));
+    fn is_remade(&self, steps: &Steps<'_>, value: ValueId, made: &Sources) -> bool {
+        let (i, node) = (value.index(), steps.graph.node(value));
         if self.outputs[i] || self.count[i] == 0 || made.remakes.len() >= LONGEST {
             return false;
         }
@@ -254,11 +255,18 @@ impl Uses {
             Op::Transpose { .. } => self.by_products[i],
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => {
                 let read: u64 = made.reads.iter().map(|r| r.bytes).sum();
-                !is_dear(&node.op, &node.ty) && read.saturating_mul(2) <= bytes(&node.ty)
+                !is_dear(&node.op, &node.ty) && read.saturating_mul(2) <= steps.bytes_of(value)
             }
             _ => false,
         }
     }
+}
+
+/// Whether `value`, repeated or counted, is made inside of a reduction of windows, `node`, as libtpu does: the positions
+/// among which pooling picks never are in memory.
+fn is_counted(graph: &Graph, node: &Node, value: ValueId) -> bool {
+    let is_made_anywhere = matches!(graph.node(value).op, Op::BroadcastInDim { .. } | Op::Iota { .. });
+    is_made_anywhere && matches!(node.op, Op::ReduceWindow { .. })
 }
 
 /// The node that makes `value`: the tuple of a projection.
@@ -275,16 +283,17 @@ fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
 
 /// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more, and
 /// what updates its operand in place writes the update alone.
-fn moved(graph: &Graph, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
+fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
+    let graph = steps.graph;
     let node = graph.node(value);
-    let whole = bytes(&node.ty);
+    let whole = steps.bytes_of(value);
     let update = match &node.op {
         Op::Gather(_) | Op::DynamicSlice { .. } => None,
         Op::DynamicUpdateSlice => Some(node.operands[1]),
         Op::Scatter(_) => node.operands.last().copied(),
         _ => return (reads, whole),
     };
-    let taken = update.map_or(whole, |v| bytes(graph.ty(v)));
+    let taken = update.map_or(whole, |v| steps.machine.bytes(graph.ty(v)));
     let operand = unshaped(graph, node.operands[0]);
     let in_place = uses.count[operand.index()] == 1 && !uses.outputs[operand.index()];
     let is_given = matches!(graph.node(operand).op, Op::Input { .. } | Op::Constant(_));

@@ -92,10 +92,43 @@ fn a_softmax_is_one_region() {
     check(&graph, &found);
     let [softmax] = &found[..] else { panic!("{found:?}") };
     let size = 1024 * 512 * 4;
-    assert_eq!((softmax.read, softmax.written), (size, size));
+    assert_eq!((softmax.read, softmax.written), (2 * size, size), "as libtpu does: the maximum reads it in HBM");
     assert!(softmax.kept >= 2 * size, "{softmax:?}");
     assert_eq!((&softmax.name[..], softmax.bound), ("softmax", "memory"));
-    assert_eq!(softmax.picoseconds, 2 * size * 1_000_000 / 819_000 + TPU.start);
+    assert_eq!(softmax.picoseconds, 3 * size * 1_000_000 / 819_000 + TPU.start);
+}
+
+#[test]
+fn passes_over_what_another_region_made_read_it_once() {
+    let later = (0..8).rev().fold(SOFTMAX.to_owned(), |text, i| text.replace(&format!("%{i}"), &format!("%{}", i + 1)));
+    let sorted = "%0: f32[1024,512] = input 0 \"x\" user
+  %1: f32[1024,512] = sort(dim:1,descending:false,stable:true) %0";
+    let from_sort = later.replace("%1: f32[1024,512] = input 0 \"x\" user", sorted);
+    let found = regions(&parse(&from_sort), &TPU);
+    let [_, softmax] = &found[..] else { panic!("{found:?}") };
+    let size = 1024 * 512 * 4;
+    assert_eq!((softmax.read, softmax.written), (size, size));
+}
+
+#[test]
+fn a_cpu_keeps_what_it_reads_and_pads_nothing() {
+    let small = SOFTMAX.replace("1024,512", "96,56").replace("[1024]", "[96]");
+    let [softmax] = &regions(&parse(&small), &Machine::CPU)[..] else { panic!("one region") };
+    assert_eq!((softmax.read, softmax.written), (96 * 56 * 4, 96 * 56 * 4));
+}
+
+#[test]
+fn padding_is_moved_too() {
+    let graph = parse(
+        "graph @padded {
+  %0: f32[4,32,56,56] = input 0 \"x\" user
+  %1: f32[4,32,56,56] = exponential %0
+  return %1 \"y\"
+}",
+    );
+    let [exp] = &regions(&graph, &TPU)[..] else { panic!("one region") };
+    let size = 4 * 32 * 56 * 128 * 4;
+    assert_eq!((exp.read, exp.written), (size, size));
 }
 
 #[test]
@@ -117,7 +150,7 @@ fn a_norm_goes_with_the_product_that_reads_it() {
     check(&graph, &found);
     let [norm] = &found[..] else { panic!("{found:?}") };
     assert_eq!(norm.name, "rmsnorm+matmul");
-    assert_eq!(norm.read, (8192 * 256 + 256 + 32 * 256) * 4);
+    assert_eq!(norm.read, (2 * 8192 * 256 + 256 + 32 * 256) * 4, "two passes read x in HBM");
     assert_eq!(norm.written, 8192 * 32 * 4);
 }
 
@@ -154,6 +187,25 @@ fn what_takes_a_few_elements_reads_no_more() {
     );
     let [gather] = &regions(&graph, &TPU)[..] else { panic!("one region") };
     assert_eq!((gather.read, gather.written), (512 * 4 + 512 * 8, 512 * 4));
+}
+
+#[test]
+fn positions_among_which_pooling_picks_are_not_read() {
+    let graph = parse(
+        "graph @pooled {
+  %0: f32[16,8,128] = input 0 \"x\" user
+  %1: i64[128] = iota(dtype:i64,shape:[128],dim:0)
+  %2: i64[16,8,128] = broadcast_in_dim(shape:[16,8,128],dims:[2]) %1
+  %3: (f32[16,8,64], i64[16,8,64]) = reduce_window(reducer:arg_max,window:(size:[1,1,2],strides:[1,1,2],padding:[(0,0),(0,0),(0,0)],base_dilation:[1,1,1],dilation:[1,1,1])) %0, %2
+  %4: f32[16,8,64] = get_tuple_element(index:0) %3
+  return %4 \"y\"
+}",
+    );
+    let found = regions(&graph, &TPU);
+    check(&graph, &found);
+    let [pool] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(pool.read, 16 * 8 * 128 * 4);
+    assert_eq!(regions(&graph, &Machine::CPU).len(), 2);
 }
 
 #[test]
