@@ -1,20 +1,21 @@
 //! What our regions are said to move, held against what libtpu's optimized program moves for them: `cargo run -p
 //! torchtpu-driver --example regions TPUTC FILE...`
 //!
-//! Each FILE is a graph in the text form. It is optimized for a v5e and compiled by libtpu with each op's region for its
-//! name, which XLA keeps in every instruction's metadata. Regions that one HLO fusion holds ops of are held against it
-//! together. Of the HLO counts what lies in HBM, padding included, and what is handed through vector memory from one
-//! group of regions to another.
+//! Each FILE is a trace (`.json`) or a graph in the text form. It is optimized for a v5e and compiled by libtpu with each
+//! op's region for its name, which XLA keeps in every instruction's metadata. Regions that one HLO fusion holds ops of are
+//! held against it together, and a product that libtpu's own kernel (attention) took the place of with its readers. Of the
+//! HLO counts what lies in HBM and what is handed through vector memory from one group of regions to another, padding
+//! included. A value that several groups read and one of them fetches from HBM is read by each, and made by none.
 
+use fuse::Platform;
 use fuse::regions::Region;
-use fuse::{Options, Platform};
 use hlo::proto::{HloComputationProto, HloInstructionProto, HloModuleProto, ShapeProto};
-use ir::{Graph, Loc, ValueId};
+use ir::{Graph, Loc, Op, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use target::Target;
-use torchtpu_driver::{Ahead, machine};
+use torchtpu_driver::{Ahead, DimValues, Options, Program as Traced, machine};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -62,25 +63,60 @@ struct Row {
 }
 
 fn compare(file: &str, target: &Target, pool: &aot::Pool) -> Outcome<Vec<Row>> {
-    let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
-    let (mut graph, _) = fuse::optimize(&before, Options { platform: Platform::Tpu, ..Options::default() })?;
-    let regions = fuse::regions::regions(&graph, &machine(target.chip()));
-    for (i, region) in regions.iter().enumerate() {
-        let loc = graph.locs.intern(&Loc { op: format!("r{i}").into(), ..Loc::default() });
-        region.members.iter().for_each(|&v| graph.set_loc(v, loc));
-    }
+    let mut graph = optimized(file)?;
+    let machine = machine(target.chip());
+    let regions = fuse::regions::regions(&graph, &machine);
+    name_by_region(&mut graph, &regions);
     let options = lower::LowerOptions { locations: true, ..lower::LowerOptions::default() };
     let ahead = Ahead::of_stablehlo(lower::lower(&graph, &options)?.bytecode(), target, pool)?;
     let dump = ahead.outcome.dump.as_ref().and_then(|d| d.hlo_module.as_ref()).ok_or("libtpu left no program")?;
     let report = ahead.report("regions");
     let hbm: BTreeMap<String, f64> =
         report.cost.iter().flat_map(|c| &c.regions).map(|r| (r.name.clone(), r.hbm_bytes)).collect();
-    Ok(Program::new(dump, regions.len()).rows(&graph, &regions, &hbm))
+    let size = |v: ValueId| machine.bytes(graph.ty(v));
+    Ok(Program::new(dump, &graph, &regions).rows(&graph, &regions, &size, &hbm))
+}
+
+fn optimized(file: &str) -> Outcome<Graph> {
+    if file.ends_with(".json") {
+        let traced = Traced::from_bytes(std::fs::read(file)?, Options::default())?;
+        return Ok(traced.rewritten(&DimValues::default(), Platform::Tpu)?.after);
+    }
+    let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
+    let options = fuse::Options { platform: Platform::Tpu, ..fuse::Options::default() };
+    Ok(fuse::optimize(&before, options)?.0)
+}
+
+/// Each op's region for its name, and of products that they are. What is remade has none: it says nothing of where a
+/// region begins.
+fn name_by_region(graph: &mut Graph, regions: &[Region]) {
+    let remade: BTreeSet<ValueId> = regions.iter().flat_map(|r| r.remade.iter().copied()).collect();
+    let nowhere = graph.locs.intern(&Loc::default());
+    for (i, region) in regions.iter().enumerate() {
+        let [plain, product] =
+            ["", "p"].map(|end| graph.locs.intern(&Loc { op: format!("r{i}{end}").into(), ..Loc::default() }));
+        for &v in &region.members {
+            let loc = match graph.node(v).op {
+                _ if remade.contains(&v) => nowhere,
+                Op::DotGeneral(_) | Op::Convolution(_) => product,
+                _ => plain,
+            };
+            graph.set_loc(v, loc);
+        }
+    }
+}
+
+/// The region that an instruction's name tells, and whether it is a product.
+fn region_in(instruction: &HloInstructionProto) -> Option<(usize, bool)> {
+    let name = instruction.metadata.as_ref()?.op_name.rsplit('/').next()?.strip_prefix('r')?;
+    let number = name.trim_end_matches('p');
+    Some((number.parse().ok()?, number.len() < name.len()))
 }
 
 /// The entry computation, and which regions its instructions are of.
 struct Program<'p> {
     entry: &'p HloComputationProto,
+    computations: BTreeMap<i64, &'p HloComputationProto>,
     by_id: BTreeMap<i64, &'p HloInstructionProto>,
     /// By instruction: the regions of its ops.
     regions: BTreeMap<i64, BTreeSet<usize>>,
@@ -89,23 +125,39 @@ struct Program<'p> {
 }
 
 impl<'p> Program<'p> {
-    fn new(module: &'p HloModuleProto, regions: usize) -> Program<'p> {
+    fn new(module: &'p HloModuleProto, graph: &Graph, regions: &[Region]) -> Program<'p> {
         let computations: BTreeMap<i64, &HloComputationProto> = module.computations.iter().map(|c| (c.id, c)).collect();
         let entry = computations[&module.entry_computation_id];
         let by_id = entry.instructions.iter().map(|i| (i.id, i)).collect();
-        let mut program = Program { entry, by_id, regions: BTreeMap::new(), group: (0..regions).collect() };
+        let group = (0..regions.len()).collect();
+        let mut program = Program { entry, computations, by_id, regions: BTreeMap::new(), group };
         for instruction in &entry.instructions {
             let mut found = BTreeSet::new();
-            collect(instruction, &computations, &mut found);
+            collect(instruction, &program.computations, &mut found);
+            program.join(&found);
             program.regions.insert(instruction.id, found);
         }
-        let fused: Vec<BTreeSet<usize>> = program.regions.values().cloned().collect();
-        for set in fused {
-            let first = set.first().map_or(0, |&r| program.group[r]);
-            let joined: Vec<usize> = set.iter().map(|&r| program.group[r]).collect();
-            program.group.iter_mut().filter(|g| joined.contains(g)).for_each(|g| *g = first);
+        let seen: BTreeSet<usize> = module
+            .computations
+            .iter()
+            .flat_map(|c| &c.instructions)
+            .filter_map(region_in)
+            .filter(|r| r.1)
+            .map(|r| r.0)
+            .collect();
+        let is_product = |r: &Region| matches!(graph.node(r.root).op, Op::DotGeneral(_) | Op::Convolution(_));
+        for (i, region) in regions.iter().enumerate().filter(|(i, r)| is_product(r) && !seen.contains(i)) {
+            let reads = |r: &Region| r.inputs.iter().any(|(v, _)| region.outputs.contains(v));
+            let readers = regions.iter().enumerate().filter(|(_, r)| reads(r)).map(|(j, _)| j);
+            program.join(&readers.chain([i]).collect());
         }
         program
+    }
+
+    fn join(&mut self, regions: &BTreeSet<usize>) {
+        let Some(first) = regions.first().map(|&r| self.group[r]) else { return };
+        let joined: Vec<usize> = regions.iter().map(|&r| self.group[r]).collect();
+        self.group.iter_mut().filter(|g| joined.contains(g)).for_each(|g| *g = first);
     }
 
     /// What only moves a value has the group of its first user, else of its operand.
@@ -130,14 +182,49 @@ impl<'p> Program<'p> {
     fn made_by(&self, id: i64) -> i64 {
         let Some(instruction) = self.by_id.get(&id) else { return id };
         let op = instruction.opcode.as_str();
-        let renames = matches!(op, "bitcast" | "get-tuple-element" | "async-update") || op.ends_with("-done");
         match instruction.operand_ids.first() {
-            Some(&operand) if renames => self.made_by(operand),
+            Some(&operand) if renames(op) => self.made_by(operand),
             _ => id,
         }
     }
 
-    fn rows(&self, graph: &Graph, regions: &[Region], hbm: &BTreeMap<String, f64>) -> Vec<Row> {
+    /// The value that `id` is under another name: an instruction's result, or an element of one.
+    fn value(&self, id: i64) -> i64 {
+        let Some(instruction) = self.by_id.get(&id) else { return id };
+        match instruction.operand_ids.first() {
+            Some(&operand) if renames(&instruction.opcode) && instruction.opcode != "get-tuple-element" => {
+                self.value(operand)
+            }
+            _ => id,
+        }
+    }
+
+    /// Bytes in vector memory that `instruction` takes of its operand at `place`.
+    fn taken(&self, instruction: &HloInstructionProto, place: usize) -> f64 {
+        let operand = instruction.operand_ids.get(place).and_then(|id| self.by_id.get(id));
+        let whole = operand.and_then(|o| o.shape.as_ref()).map_or(0.0, in_vmem);
+        let Some(inner) = instruction.called_computation_ids.first().and_then(|id| self.computations.get(id)) else {
+            return whole;
+        };
+        let is_it = |i: &&HloInstructionProto| i.opcode == "parameter" && i.parameter_number == place as i64;
+        let Some(parameter) = inner.instructions.iter().find(is_it) else { return whole };
+        let users = inner.instructions.iter().filter(|i| i.operand_ids.contains(&parameter.id));
+        let part = |i: &HloInstructionProto| match i.opcode.as_str() {
+            "gather" | "slice" | "dynamic-slice" if i.operand_ids.first() == Some(&parameter.id) => {
+                i.shape.as_ref().map(padded)
+            }
+            _ => None,
+        };
+        users.map(part).sum::<Option<f64>>().map_or(whole, |parts| parts.min(whole))
+    }
+
+    fn rows(
+        &self,
+        graph: &Graph,
+        regions: &[Region],
+        size: &dyn Fn(ValueId) -> u64,
+        hbm: &BTreeMap<String, f64>,
+    ) -> Vec<Row> {
         let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
         for (i, &group) in self.group.iter().enumerate() {
             let row =
@@ -149,34 +236,44 @@ impl<'p> Program<'p> {
             };
         }
         for (&group, row) in &mut rows {
-            row.predicted = self.predicted(graph, regions, group);
+            row.predicted = self.predicted(graph, regions, size, group);
         }
-        // Values that are handed on through vector memory, by maker and reading group.
-        let mut handed: BTreeSet<(i64, usize)> = BTreeSet::new();
-        for instruction in &self.entry.instructions {
-            let Some(group) = self.group_of(instruction) else { continue };
-            let Some(row) = rows.get_mut(&group) else { continue };
-            let in_hbm = hbm.get(&instruction.name).copied().unwrap_or(0.0);
-            (row.moved, row.hbm) = (row.moved + in_hbm, row.hbm + in_hbm);
-            for &operand in &instruction.operand_ids {
-                let maker = self.made_by(operand);
-                let from = self.by_id.get(&maker).and_then(|m| self.group_of(m)).filter(|&g| g != group);
-                let size = self.by_id.get(&operand).and_then(|o| o.shape.as_ref()).map_or(0.0, in_vmem);
-                if let Some(from) = from
-                    && size > 0.0
-                    && handed.insert((operand, group))
-                {
-                    let is_first = handed.iter().filter(|(o, _)| *o == operand).count() == 1;
-                    rows.entry(group).and_modify(|r| r.moved += size);
-                    rows.entry(from).and_modify(|r| r.moved += if is_first { size } else { 0.0 });
-                }
-            }
-        }
+        self.add_moved(&mut rows, hbm);
         rows.into_values().collect()
     }
 
+    /// Adds what each group's instructions move in HBM and hand to others through vector memory.
+    fn add_moved(&self, rows: &mut BTreeMap<usize, Row>, hbm: &BTreeMap<String, f64>) {
+        // By value and reading group: what the group takes.
+        let mut handed: BTreeMap<(i64, usize), f64> = BTreeMap::new();
+        for instruction in &self.entry.instructions {
+            let Some(group) = self.group_of(instruction) else { continue };
+            let in_hbm = hbm.get(&instruction.name).copied().unwrap_or(0.0);
+            rows.entry(group).and_modify(|r| (r.moved, r.hbm) = (r.moved + in_hbm, r.hbm + in_hbm));
+            if renames(&instruction.opcode) || instruction.opcode == "tuple" {
+                continue;
+            }
+            for (place, &operand) in instruction.operand_ids.iter().enumerate() {
+                let most = handed.entry((self.value(operand), group)).or_default();
+                *most = most.max(self.taken(instruction, place));
+            }
+        }
+        let mut written = BTreeSet::new();
+        for ((value, group), bytes) in handed {
+            let [made, maker] = [value, self.made_by(value)].map(|id| self.by_id.get(&id));
+            let (Some(made), Some(maker)) = (made, maker) else { continue };
+            let Some(from) = self.group_of(maker).filter(|&g| g != group && bytes > 0.0) else { continue };
+            rows.entry(group).and_modify(|r| r.moved += bytes);
+            let is_fetched = matches!(maker.opcode.as_str(), "copy" | "copy-start" | "async-start");
+            if !is_fetched && written.insert(value) {
+                let size = made.shape.as_ref().map_or(0.0, in_vmem);
+                rows.entry(from).and_modify(|r| r.moved += size);
+            }
+        }
+    }
+
     /// What the regions of a group read from outside and write for others.
-    fn predicted(&self, graph: &Graph, regions: &[Region], group: usize) -> f64 {
+    fn predicted(&self, graph: &Graph, regions: &[Region], size: &dyn Fn(ValueId) -> u64, group: usize) -> f64 {
         let of: Vec<&Region> = (0..regions.len()).filter(|&i| self.group[i] == group).map(|i| &regions[i]).collect();
         if let [only] = of[..] {
             return only.moved() as f64;
@@ -191,24 +288,27 @@ impl<'p> Program<'p> {
             let readers = regions.iter().enumerate().filter(|(_, r)| r.inputs.iter().any(|(i, _)| i == v));
             graph.outputs.iter().any(|o| o.value == *v) || readers.into_iter().any(|(i, _)| self.group[i] != group)
         };
-        let size = |v: &ValueId| graph.tensor_type(*v).map_or(0, |t| t.size_in_bytes() as u64);
-        let written: u64 = of.iter().flat_map(|r| &r.outputs).filter(|v| outside(v)).map(size).sum();
+        let written: u64 = of.iter().flat_map(|r| &r.outputs).filter(|v| outside(v)).map(|v| size(*v)).sum();
         (read.values().sum::<u64>() + written) as f64
     }
 }
 
 /// The regions that the names in an instruction's metadata, and in what it calls, tell.
 fn collect(instruction: &HloInstructionProto, all: &BTreeMap<i64, &HloComputationProto>, found: &mut BTreeSet<usize>) {
-    let name = instruction.metadata.as_ref().map_or("", |m| m.op_name.rsplit('/').next().unwrap_or(""));
     if !matches!(
         instruction.opcode.as_str(),
         "parameter" | "constant" | "broadcast" | "iota" | "bitcast" | "convert" | "tuple"
     ) {
-        found.extend(name.strip_prefix('r').and_then(|n| n.parse::<usize>().ok()));
+        found.extend(region_in(instruction).map(|r| r.0));
     }
     for computation in instruction.called_computation_ids.iter().filter_map(|id| all.get(id)) {
         computation.instructions.iter().for_each(|inner| collect(inner, all, found));
     }
+}
+
+/// Whether an instruction only gives its operand another name or shape.
+fn renames(opcode: &str) -> bool {
+    matches!(opcode, "bitcast" | "get-tuple-element" | "async-update") || opcode.ends_with("-done")
 }
 
 /// Bytes of the arrays in a shape that lie in vector memory.
@@ -217,6 +317,16 @@ fn in_vmem(shape: &ShapeProto) -> f64 {
         return shape.tuple_shapes.iter().map(in_vmem).sum();
     }
     let is_vmem = shape.layout.as_ref().is_some_and(|l| l.memory_space == 1);
-    let elements: f64 = shape.dimensions.iter().map(|&d| d as f64).product();
-    if is_vmem { elements * f64::from(hlo::primitive::bits(shape.element_type)) / 8.0 } else { 0.0 }
+    if is_vmem { padded(shape) } else { 0.0 }
+}
+
+/// Bytes of an array in the tiles of its layout. Those within tiles pack narrow elements and pad no further.
+fn padded(shape: &ShapeProto) -> f64 {
+    let layout = shape.layout.clone().unwrap_or_default();
+    let mut extents: Vec<i64> = layout.minor_to_major.iter().map(|&d| shape.dimensions[d as usize]).collect();
+    for (extent, tile) in extents.iter_mut().zip(layout.tiles.iter().take(1).flat_map(|t| t.dimensions.iter().rev())) {
+        *extent = (*extent as u64).next_multiple_of((*tile).max(1) as u64) as i64;
+    }
+    let elements: f64 = extents.iter().map(|&e| e as f64).product();
+    elements * f64::from(hlo::primitive::bits(shape.element_type)) / 8.0
 }
