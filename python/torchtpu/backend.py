@@ -29,6 +29,7 @@ from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
+from torchtpu._overlaps import overlapping_write
 from torchtpu._parts import cut, keep_tensors
 from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
@@ -96,6 +97,8 @@ def torchtpu(
     if mode not in (None, "default"):
         log.warning("torchtpu has no compile modes; mode=%r is ignored", mode)
     parsed = Options.parse(options)
+    if error := overlapping_write(gm):
+        return _refuser(error)
     in_loops(gm)
     forward = functools.partial(
         compile_graph, options=parsed, static=_static_inputs, remade=remade_outputs, user=user_outputs
@@ -181,6 +184,13 @@ def _static_inputs() -> frozenset[int]:
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     return frozenset(metadata.static_input_indices or ()) if metadata else frozenset()
+
+
+def _refuser(error: Error) -> Callable[..., Any]:
+    def refuse(*args: Any) -> Any:
+        raise error
+
+    return refuse
 
 
 def _raiser(error: Error) -> Compiled:
