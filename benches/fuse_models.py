@@ -2,7 +2,8 @@
 
     python benches/fuse_models.py cpu|tpu|page [--only NAME] [--kind path|ops] [--again]
 
-`cpu` times steps on the CPU plugin, with the optimizer and without, in turn in one process (f32). `tpu` has libtpu
+`cpu` times steps on the CPU plugin, with the optimizer and without, in turn in one process (f32); of the models of PATH
+also those of eager PyTorch, and a training step ends with AdamW, else with SGD. `tpu` has libtpu
 compile both for a v5e and compares what its programs move through HBM: the models of PATH in bf16, with AdamW in a
 training step; architectures in f32, the programs that `torch.compile` makes of them added up. Every result is a line of
 the log, which is kept beside the page: all of it takes hours, so a run goes on where the last one was. `page` writes
@@ -51,7 +52,7 @@ def main() -> int:
     parser.add_argument("--on", choices=("cpu", "tpu"), help=argparse.SUPPRESS)
     parser.add_argument("--mode", choices=bench.MODES, help="default: both")
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
+    parser.add_argument("--seconds", type=float, default=200.0, help="cap on the rounds of one model and mode")
     parser.add_argument("--again", action="store_true", help="measure again what the log has")
     args = parser.parse_args()
     if args.what == "page":
@@ -104,15 +105,21 @@ def on_cpu(name: str, mode: str, args: argparse.Namespace) -> Result:
     """Seconds of each timed step, in microseconds."""
     entry = bench.ZOO.get(name) or ARCHITECTURES[name]
     with torch._dynamo.config.patch(**dict(entry.dynamo)):
-        variants = [bench.Variant(backend, step(name, mode, backend)) for backend in BACKENDS]
+        backends = ("eager", *BACKENDS) if name in bench.ZOO else BACKENDS
+        variants = [bench.Variant(backend, step(name, mode, backend)) for backend in backends]
         for variant in variants:
             for _ in range(1 + bench.WARM_UP):
                 variant.step()
         bench.interleave(variants, args.rounds, args.seconds)
     times = {variant.backend: [round(t * 1e6, 1) for t in variant.times] for variant in variants}
-    middle, low, high = ratio(times["torchtpu"], times[bench.PLAIN])
-    print(f"{name} {mode}: {middle:.3f} ({low:.3f}..{high:.3f}) of plain, {len(times['torchtpu'])} rounds", flush=True)
+    told = (f"{spread(times['torchtpu'], times[other])} of {other}" for other in times if other != "torchtpu")
+    print(f"{name} {mode}: {', '.join(told)}, {len(times['torchtpu'])} rounds", flush=True)
     return {"times": times}
+
+
+def spread(times: list[float], reference: list[float]) -> str:
+    """The ratio of medians and its interval."""
+    return "{:.2f} ({:.2f}..{:.2f})".format(*ratio(times, reference))
 
 
 def step(name: str, mode: str, backend: str) -> Callable[[], Any]:
@@ -176,7 +183,7 @@ def programs(name: str, mode: str, folder: Path) -> Iterator[bytes]:
 
 
 def both(trace: bytes, folder: Path) -> dict[str, Result]:
-    """What libtpu's program costs, of one program as it is and optimized; one compile where that is the same program."""
+    """What libtpu's program costs, of one program as it is and optimized; one compile where those are the same."""
     file = folder / "program.json"
     file.write_bytes(trace)
     plain, ours = ([*flags, file] for flags in (["--no-optimize"], []))
@@ -199,7 +206,10 @@ def tputc(*arguments: Any) -> bytes:
 
 
 def page(results: dict[Any, Result]) -> list[str]:
-    table = ["| model | mode | CPU ms | optimized / plain | v5e HBM MiB | optimized / plain |", "|---|---|---:|---|---:|---:|"]
+    table = [
+        "| model | mode | CPU ms | optimized / plain | optimized / eager | v5e HBM MiB | optimized / plain |",
+        "|---|---|---:|---|---|---:|---:|",
+    ]
     for name in names(None):
         for mode in bench.MODES:
             timed, moved = (results.get(cell(name, mode, on)) for on in ("cpu", "tpu"))
@@ -210,11 +220,12 @@ def page(results: dict[Any, Result]) -> list[str]:
 
 def of_times(timed: Result | None) -> list[str]:
     if not timed:
-        return ["", ""]
+        return ["", "", ""]
     times = timed["times"]
-    middle, low, high = ratio(times["torchtpu"], times[bench.PLAIN])
-    mark = " **worse**" if low > NOISE else ""
-    return [f"{bench.median(torch.tensor(times['torchtpu'])) / 1e3:.3g}", f"{middle:.2f} ({low:.2f}..{high:.2f}){mark}"]
+    ours, plain, eager = (times.get(backend) for backend in ("torchtpu", bench.PLAIN, "eager"))
+    mark = " **worse**" if ratio(ours, plain)[1] > NOISE else ""
+    of_eager = spread(ours, eager) if eager else ""
+    return [f"{bench.median(torch.tensor(ours)) / 1e3:.3g}", spread(ours, plain) + mark, of_eager]
 
 
 def of_bytes(moved: Result | None) -> list[str]:
@@ -226,13 +237,16 @@ def of_bytes(moved: Result | None) -> list[str]:
 
 
 def summary(results: dict[Any, Result], kind: str, mode: str) -> str:
-    of = lambda on: [r for n in names(kind) if (r := results.get(cell(n, mode, on)))]  # noqa: E731
-    timed = [(r["times"]["torchtpu"], r["times"][bench.PLAIN]) for r in of("cpu")]
+    """Geometric means. PATH's have the LSTM beside them, not among them: they are twelve models."""
+    of = lambda on: [r for n in names(kind) if n != "lstm" and (r := results.get(cell(n, mode, on)))]  # noqa: E731
     moved = [r["torchtpu"]["hbm_bytes"] / r[bench.PLAIN]["hbm_bytes"] for r in of("tpu") if r[bench.PLAIN]["hbm_bytes"]]
-    time = "{:.3f} ({:.3f}..{:.3f})".format(*geometric_mean(timed)) if timed else "not measured"
-    bytes_ = f"{mean(moved):.3f}" if moved else "not measured"
-    what = "PATH's models" if kind == "path" else "Architectures"
-    return f"{what}, {mode}, geometric means of optimized / plain: time {time} of {len(timed)}, bytes {bytes_} of {len(moved)}.\n"
+    told = [f"bytes {mean(moved):.3f} of plain's ({len(moved)} models)"] if moved else []
+    for other in (bench.PLAIN, "eager"):
+        timed = [(r["times"]["torchtpu"], r["times"][other]) for r in of("cpu") if other in r["times"]]
+        if timed:
+            told.append("time {:.3f} ({:.3f}..{:.3f})".format(*geometric_mean(timed)) + f" of {other}'s ({len(timed)})")
+    what = "PATH without the LSTM" if kind == "path" else "Architectures"
+    return f"{what}, {mode}, geometric means: {', '.join(told) or 'nothing measured'}.\n"
 
 
 def mean(ratios: Iterable[float]) -> float:

@@ -250,7 +250,8 @@ def show_means(report: list[Row], modes: Sequence[str]) -> None:
         of = {(row.model, row.backend): row.times for row in report if row.mode == mode}
         models = [model for model, name in of if name == backend and of[model, name]]
         mean, low, high = geometric_mean([(of[model, backend], of[model, "eager"]) for model in models])
-        print(f"{mode}: {backend} takes {mean:.3f} of eager [{low:.3f}, {high:.3f}], geometric mean of {', '.join(models)}")
+        told = f"{backend} takes {mean:.3f} of eager [{low:.3f}, {high:.3f}]"
+        print(f"{mode}: {told}, geometric mean of {', '.join(models)}")
 
 
 def _measured(row: Row) -> str:

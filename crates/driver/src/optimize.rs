@@ -122,7 +122,7 @@ pub fn machine(chip: &Chip) -> Machine {
     Machine {
         bandwidth: chip.device_hbm_bandwidth() as u64,
         products: (chip.device_flops() / 2.0) as u64,
-        splits_wide_products: true,
+        is_tpu: true,
         arithmetic: chip.device_vector_ops() as u64,
         transcendentals: chip.device_transcendentals() as u64,
         on_chip: chip.vmem_bytes,

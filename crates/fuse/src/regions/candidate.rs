@@ -306,7 +306,7 @@ impl<'s> Candidates<'s> {
     fn times_read(&self, value: ValueId) -> u64 {
         let mark = &self.marks[value.index()];
         let is_given = self.steps.of(value).is_none();
-        1 + u64::from(self.steps.machine.is_tpu() && is_given && mark.last > mark.first)
+        1 + u64::from(self.steps.machine.is_tpu && is_given && mark.last > mark.first)
     }
 
     fn sums(&mut self, members: &[u32], held: u64) -> Figures {

@@ -11,8 +11,9 @@ pub struct Machine {
     pub bandwidth: u64,
     /// Multiply-adds of matrix products: of 16-bit floats on a TPU, of `f32` on a CPU.
     pub products: u64,
-    /// Whether wider products are made of 16-bit ones: three passes for precision `high`, six for `highest`.
-    pub splits_wide_products: bool,
+    /// Whether it is a TPU: values lie in padded tiles, wider products are made of 16-bit ones (three passes for precision
+    /// `high`, six for `highest`), and what several passes need of an input is read twice.
+    pub is_tpu: bool,
     /// Additions, comparisons and their like, on 32-bit elements.
     pub arithmetic: u64,
     /// Exponentials and their like.
@@ -28,7 +29,7 @@ impl Machine {
     pub const CPU: Machine = Machine {
         bandwidth: 12_500_000_000,
         products: 33_000_000_000,
-        splits_wide_products: false,
+        is_tpu: false,
         arithmetic: 5_000_000_000,
         transcendentals: 500_000_000,
         on_chip: 1 << 20,
@@ -50,13 +51,8 @@ impl Machine {
 
     /// Bytes that a value of type `ty` takes in memory: on a TPU with the padding of its tiles.
     pub fn bytes(&self, ty: &Type) -> u64 {
-        let of = |t: &TensorType| if self.is_tpu() { padded_bytes(t) } else { t.size_in_bytes() as u64 };
+        let of = |t: &TensorType| if self.is_tpu { padded_bytes(t) } else { t.size_in_bytes() as u64 };
         tensors(ty).map(of).sum()
-    }
-
-    /// Whether this is a TPU: only their matrix units make wide products of 16-bit ones.
-    pub(super) fn is_tpu(&self) -> bool {
-        self.splits_wide_products
     }
 
     fn memory(&self, bytes: u64) -> u64 {
@@ -89,7 +85,7 @@ impl Machine {
     fn products(&self, count: u64, args: &[&Type], precision: Precision) -> Work {
         let is_wide = args.first().and_then(|t| t.tensor()).is_some_and(|t| t.dtype.size() > 2);
         let passes = match precision {
-            _ if !self.splits_wide_products || !is_wide => 1,
+            _ if !self.is_tpu || !is_wide => 1,
             Precision::Default => 1,
             Precision::High => 3,
             Precision::Highest => 6,

@@ -235,7 +235,7 @@ impl Uses {
             for v in &node.operands {
                 uses.count[v.index()] += 1;
                 let is_alone = passes_on || matches!(kind, Kind::Alone | Kind::Barrier);
-                uses.by_alone[v.index()] |= is_alone && !(machine.is_tpu() && is_counted(graph, node, *v));
+                uses.by_alone[v.index()] |= is_alone && !(machine.is_tpu && is_counted(graph, node, *v));
                 uses.by_products[v.index()] &= kind == Kind::Product;
             }
         }

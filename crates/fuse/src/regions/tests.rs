@@ -8,7 +8,7 @@ pub(super) mod random;
 pub(super) const TPU: Machine = Machine {
     bandwidth: 819_000_000_000,
     products: 98_500_000_000_000,
-    splits_wide_products: true,
+    is_tpu: true,
     arithmetic: 6_144_000_000_000,
     transcendentals: 1_536_000_000_000,
     on_chip: 128 << 20,
