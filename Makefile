@@ -98,7 +98,7 @@ bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU; fused mo
 bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
 	$(PYTHON) benches/fuse.py patterns
 	$(PYTHON) benches/fuse.py tpu --page docs/optimizer.md
-	$(PYTHON) benches/fuse.py models
+	for part in cpu tpu page; do $(PYTHON) benches/fuse_models.py $$part || exit 1; done
 	$(PYTHON) benches/fuse.py scale --page docs/optimizer.md
 
 bench-aot: setup-develop ## Compile the models for TPUs that are not there; times and memory into docs/tpu-targets.md.

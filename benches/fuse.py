@@ -1,14 +1,13 @@
-"""What our own optimizer is worth: pattern by pattern, and model by model.
+"""What our own optimizer is worth, pattern by pattern, and what it takes.
 
     python benches/fuse.py patterns [--only NAME] [--rounds N]
     python benches/fuse.py tpu [--only NAME] [--target v5e:1x1] [--page docs/optimizer.md]
-    python benches/fuse.py models [--only NAME] [--rounds N] [--seconds S]
     python benches/fuse.py counts [--only NAME]
     python benches/fuse.py scale [--page docs/optimizer.md]
 
 Patterns are the graphs of testdata/patterns: `patterns` runs each on the CPU plugin as it stands and optimized, in
 turn in one process; `tpu` has libtpu compile both for the target, and compares flops, bytes and the roofline of what
-it makes of them. Models are `benches/models.py` with the optimizer and without, beside eager. `counts` is how many
+it makes of them. Models are in `benches/fuse_models.py`, but for `counts`: how many
 rewrites of each class are made in each model, all classes allowed. `scale` is what the optimizer itself takes: on
 generated graphs of up to 20,000 ops, and on GPT-2 small's training step, which the plugin compiles, too. The tables
 are Markdown; `--page` puts those of `tpu` and `scale` into a page, between their marks.
@@ -36,14 +35,13 @@ RESAMPLES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("patterns", "tpu", "models", "counts", "scale"))
+    parser.add_argument("what", choices=("patterns", "tpu", "counts", "scale"))
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--target", default="v5e:1x1")
     parser.add_argument("--page", type=Path, help="where the table goes, between its marks")
     parser.add_argument("--only", default="", help="patterns or models whose names hold this")
-    parser.add_argument("--seconds", type=float, default=60.0, help="cap on the rounds of one model and mode")
     args = parser.parse_args()
-    {"patterns": patterns, "tpu": on_tpu, "models": models, "counts": counts, "scale": scale}[args.what](args)
+    {"patterns": patterns, "tpu": on_tpu, "counts": counts, "scale": scale}[args.what](args)
 
 
 def files(only: str) -> list[str]:
@@ -132,18 +130,6 @@ def ratio(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
     return pairs.median().item(), low, high
 
 
-def models(args: argparse.Namespace) -> None:
-    import models as bench
-
-    print("| model | mode | plain / eager | optimized / eager | optimized / plain |")
-    print("|---|---|---:|---:|---:|")
-    for name in (name for name in bench.ZOO if args.only in name):
-        for mode in bench.MODES:
-            backends = ("eager", bench.PLAIN, "torchtpu")
-            rows = bench.measure(bench.ZOO[name], "full", mode, args.rounds, args.seconds, backends)
-            print(f"| {name} | {mode} | {' | '.join(columns(rows))} |", flush=True)
-
-
 CLASSES = ("exact", "reassociating", "precision-changing")
 
 
@@ -195,15 +181,6 @@ def scale_row(one: dict[str, Any]) -> str:
     share = f"{ours / (one['import_s'] + ours + one['compile_s']):.1%}" if one["compile_s"] else ""
     times = f"{one['rules_s'] * 1e3:.0f} | {one['regions_s'] * 1e3:.0f} | {ours / one['nodes'] * 1e6:.0f}"
     return f"| {name} | {one['nodes']:,} | {times} | {one['peak_bytes'] / (1 << 20):.0f} | {share} |"
-
-
-def columns(rows: list[Any]) -> list[str]:
-    of = {row.backend: row for row in rows}
-    plain, ours = of["plain"], of["torchtpu"]
-    if failure := plain.failure or ours.failure:
-        return ["", "", failure.splitlines()[0]]
-    texts = [f"{r.of_eager[0]:.2f} ({r.of_eager[1]:.2f}..{r.of_eager[2]:.2f})" for r in (plain, ours)]
-    return [*texts, f"{ours.median[0] / plain.median[0]:.2f}"]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 //! The search beside the exact optimum: an integer program, of e-graphs small enough for its solver.
 
-use super::{Extractor, Walk};
+use super::{Candidate, Extractor, Search, Walk, readers};
 use crate::analysis::encode;
 use crate::change::{Class, Platform};
 use crate::saturate::saturate;
 use crate::window;
+use egg::Id;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable};
 use ir::Graph;
 use std::path::Path;
@@ -118,20 +119,28 @@ fn parts_of_a_product_are_given_up_together() {
     assert_eq!(products_and_transposes(&text), (1, 0), "the transpose goes, the product stays whole");
 }
 
+/// Candidates of an e-class, each a price and its operands.
+type Priced<'a> = [(u64, &'a [usize])];
+
+/// The least that is found of e-classes with these candidates, from the first of each.
+fn least(classes: &[&Priced<'_>], roots: &[usize]) -> u64 {
+    let candidate =
+        |&(cost, operands): &(u64, &[usize])| Candidate { cost, operands: operands.iter().copied().collect() };
+    let nodes: Vec<Vec<Candidate>> = classes.iter().map(|class| class.iter().map(candidate).collect()).collect();
+    let ids: Vec<Id> = (0..nodes.len()).map(Id::from).collect();
+    let place = ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+    let of = Extractor { readers: readers(&nodes), ids, place, nodes, roots: roots.to_vec() };
+    let mut search = Search::new(&of, vec![0; classes.len()]).expect("a choice");
+    search.run(&[]);
+    search.least
+}
+
 #[test]
-fn a_merged_product_is_given_up_for_its_parts() {
-    let mut text = String::from("graph @qkv {\n  %0: f32[64,512] = input 0 \"x\" user\n");
-    for part in 0..3 {
-        let at = 1 + 3 * part;
-        text += &format!(
-            "  %{at}: f32[512,512] = input {} \"w{part}\" user\n  %{}: f32[512,512] = transpose(permutation:[1,0]) %{at}\n  \
-             %{}: f32[64,512] = dot_general(lhs_batch:[],rhs_batch:[],lhs_contract:[1],rhs_contract:[0],precision:highest,out:f32) %0, %{}\n",
-            part + 1,
-            at + 1,
-            at + 2,
-            at + 1
-        );
-    }
-    text += "  return %3 \"q\", %6 \"k\", %9 \"v\"\n}\n";
-    assert_eq!(products_and_transposes(&text), (3, 0), "joining the weights moves more than it saves");
+fn a_whole_is_given_up_for_its_parts_together() {
+    // Parts 1 and 2 are read off a whole of 100, or made for 40 each; 4 and 5 are better read off their whole of 45. The
+    // bottom-up pass makes all four by themselves, which is worse than the first choice, and leaving 0 takes both parts.
+    let (whole, of_whole): (&Priced, &Priced) = (&[(100, &[])], &[(1, &[0]), (40, &[])]);
+    let (other, of_other): (&Priced, &Priced) = (&[(45, &[])], &[(1, &[3]), (40, &[])]);
+    let found = least(&[whole, of_whole, of_whole, other, of_other, of_other], &[1, 2, 4, 5]);
+    assert_eq!(found, 2 * 40 + 45 + 2);
 }

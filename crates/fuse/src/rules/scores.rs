@@ -1,5 +1,5 @@
 //! Rows of scores: PyTorch's attention gives nought for rows that a mask leaves nothing of, so it looks for them. Where
-//! there are none, which a causal mask shows, what is left is a softmax as compilers know it, and as their kernels are for.
+//! there are none, which a causal mask shows, what is left is a softmax as compilers know it.
 
 use crate::analysis::{Range, decides};
 use crate::change::Class::Reassociating;
@@ -12,7 +12,7 @@ use ir::{Number, Op};
 pub(super) static RULES: &[Rule] = &[Rule {
     name: "row-with-scores",
     class: Reassociating,
-    why: "a row that no mask can be all of has a number in it; a softmax that asks nothing of rows is a TPU's own kernel",
+    why: "a row that no mask can be all of has a number in it: nothing need be compared and chosen for each row",
     left: "(compare_eq (reduce ?x ?r) ?c)",
     right: Right::Build("false, where ?c is -inf, ?r the maximum and each row has a number", |e| {
         let Op::Reduce { reducer: Reducer::Maximum, dims } = &*e.op("r")? else { return None };
