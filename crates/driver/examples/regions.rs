@@ -288,8 +288,9 @@ impl<'p> Program<'p> {
             let readers = regions.iter().enumerate().filter(|(_, r)| r.inputs.iter().any(|(i, _)| i == v));
             graph.outputs.iter().any(|o| o.value == *v) || readers.into_iter().any(|(i, _)| self.group[i] != group)
         };
-        let written: u64 = of.iter().flat_map(|r| &r.outputs).filter(|v| outside(v)).map(|v| size(*v)).sum();
-        (read.values().sum::<u64>() + written) as f64
+        let times = |v: &ValueId| graph.outputs.iter().filter(|o| o.value == *v).count().max(1) as u64;
+        let written = of.iter().flat_map(|r| &r.outputs).filter(|v| outside(v)).map(|v| times(v) * size(*v));
+        (read.values().sum::<u64>() + written.sum::<u64>()) as f64
     }
 }
 

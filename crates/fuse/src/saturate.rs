@@ -12,6 +12,8 @@ const ITERATIONS: usize = 6;
 /// E-nodes at most, as a multiple of those of the graph, and a few more.
 const GROWTH: usize = 8;
 const SLACK: usize = 2000;
+/// How far beyond that one rule may go, as a multiple.
+const OVERSHOOT: usize = 2;
 
 /// One use of a rule.
 #[derive(Clone, Debug)]
@@ -24,17 +26,35 @@ pub(crate) struct Step {
     pub(crate) nodes: (usize, usize),
 }
 
+/// What ends a run.
+#[derive(Clone, Copy)]
+struct Limits {
+    steps: usize,
+    nodes: usize,
+}
+
+impl Limits {
+    fn reached(self, egraph: &EGraph, steps: &[Step]) -> bool {
+        steps.len() >= self.steps || egraph.total_size() > self.nodes
+    }
+
+    /// Those within one rule, which may end what it began but can find tens of thousands of places.
+    fn of_one_rule(self) -> Limits {
+        Limits { nodes: OVERSHOOT * self.nodes, ..self }
+    }
+}
+
 /// Applies `rules` of at most class `class` to `egraph` until it took `most` steps; gives the steps, in order.
 pub(crate) fn saturate(egraph: &mut EGraph, rules: &[Ready], class: Class, most: usize) -> Vec<Step> {
-    let limit = egraph.total_size() * GROWTH + SLACK;
+    let limits = Limits { steps: most, nodes: egraph.total_size() * GROWTH + SLACK };
     let mut steps = vec![];
     for _ in 0..ITERATIONS {
         let before = steps.len();
         for (number, ready) in rules.iter().enumerate().filter(|(_, r)| r.rule.class <= class) {
-            if egraph.total_size() > limit || steps.len() >= most {
+            if limits.reached(egraph, &steps) {
                 return steps;
             }
-            run(egraph, number, ready, most, &mut steps);
+            run(egraph, number, ready, limits.of_one_rule(), &mut steps);
         }
         if steps.len() == before {
             break;
@@ -43,16 +63,23 @@ pub(crate) fn saturate(egraph: &mut EGraph, rules: &[Ready], class: Class, most:
     steps
 }
 
-fn run(egraph: &mut EGraph, number: usize, ready: &Ready, most: usize, steps: &mut Vec<Step>) {
+fn run(egraph: &mut EGraph, number: usize, ready: &Ready, limits: Limits, steps: &mut Vec<Step>) {
     for member in &ready.members {
-        run_member(egraph, number, ready, member, most, steps);
+        run_member(egraph, number, ready, member, limits, steps);
     }
 }
 
-fn run_member(egraph: &mut EGraph, number: usize, ready: &Ready, member: &Member, most: usize, steps: &mut Vec<Step>) {
+fn run_member(
+    egraph: &mut EGraph,
+    number: usize,
+    ready: &Ready,
+    member: &Member,
+    limits: Limits,
+    steps: &mut Vec<Step>,
+) {
     for found in member.left.search(egraph) {
         for subst in &found.substs {
-            if steps.len() >= most {
+            if limits.reached(egraph, steps) {
                 break;
             }
             let root = egraph.find(found.eclass);
@@ -98,5 +125,64 @@ impl Makers {
     /// The step that first made `node`, whose children are canonical.
     pub(crate) fn of(&self, node: &crate::language::Node) -> Option<usize> {
         self.known.get(node).copied().flatten()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::encode;
+    use crate::change::Platform;
+    use crate::rule::{Right, Rule};
+    use ir::op::Unary;
+    use std::fmt::Write;
+
+    fn saturated(text: &str, rules: &[Ready]) -> (EGraph, usize, Vec<Step>) {
+        let graph = ir::text::parse(text).expect("a program");
+        let (mut egraph, _) = encode(&graph, Platform::Tpu);
+        let before = egraph.total_size();
+        let steps = saturate(&mut egraph, rules, Class::Reassociating, usize::MAX);
+        (egraph, before, steps)
+    }
+
+    /// `x` is a choice among itself, again and again, and so is every choice that masks are joined for.
+    #[test]
+    fn a_choice_between_one_value_and_itself_is_soon_done() {
+        let text = "graph @g {
+  %0: f32[8] = input 0 \"x\" user
+  %1: bool[8] = compare_lt %0, %0
+  %2: f32[8] = select %1, %0, %0
+  %3: f32[8] = abs %2
+  return %3 \"y\"
+}";
+        let (egraph, before, steps) = saturated(text, crate::rules::ready());
+        assert!(steps.len() < 10 && egraph.total_size() < 2 * before, "{} steps", steps.len());
+    }
+
+    static MANY: Rule = Rule {
+        name: "many-negations",
+        class: Class::Exact,
+        why: "for each match as many e-nodes as it takes",
+        left: "(abs ?x)",
+        right: Right::Build("a hundred negations", |e| {
+            (0..100).try_fold(e.root(), |value, _| e.unary(Unary::Negate, value))
+        }),
+    };
+
+    /// A rule that finds many places stops at the limit, not when it has been everywhere.
+    #[test]
+    fn the_limit_holds_within_a_rule() {
+        let mut text = String::from("graph @g {\n");
+        for i in 0..1000 {
+            writeln!(text, "  %{}: f32[8] = input {i} \"x{i}\" user", 2 * i).expect("a string");
+            writeln!(text, "  %{}: f32[8] = abs %{}", 2 * i + 1, 2 * i).expect("a string");
+        }
+        let outputs: Vec<String> = (0..1000).map(|i| format!("%{} \"y{i}\"", 2 * i + 1)).collect();
+        writeln!(text, "  return {}\n}}", outputs.join(", ")).expect("a string");
+        let (egraph, before, steps) = saturated(&text, &[Ready::new(&MANY)]);
+        let most = OVERSHOOT * (GROWTH * before + SLACK) + 33;
+        assert!(egraph.total_size() <= most, "{} e-nodes, not {most}", egraph.total_size());
+        assert!(!steps.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use crate::analysis::{EGraph, encode};
 use crate::change::{Change, Options};
 use crate::extract::{Choice, Extractor, op_of};
-use crate::language::Head;
+use crate::language::{self, Head};
 use crate::rule::Ready;
 use crate::saturate::{Makers, Step, saturate};
 use egg::{Id, Language};
@@ -34,49 +34,60 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], options: Options, most: u
         return Ok(unchanged);
     }
     let roots: Vec<Id> = graph.outputs.iter().map(|o| egraph.find(ids[o.value.index()])).collect();
-    let first = original(&egraph, &ids);
+    let places = Places::new(&egraph);
+    let first = original(&places, &ids);
     let makers = Makers::new(&egraph, &steps);
     let extractor = Extractor::new(&egraph, &roots, options.platform);
-    let choice = extractor.best(&first, &moves(&egraph, &steps));
+    let choice = extractor.best(&first, &moves(&places, &steps));
     let Some(order) = extractor.order(&choice) else { return Ok(unchanged) };
-    let quiet = quiet(&egraph, &choice, &order, &steps, program);
+    let quiet = quiet(&places, &choice, &order, &steps, program);
     let made = order.iter().filter_map(|id| makers.of(&egraph[*id].nodes[choice[id]]));
     let used = used(&egraph, &choice, made.chain(quiet), &steps, rules);
     Ok(Optimized { graph: decode(&egraph, graph, &choice, &order, &ids), used, steps: steps.len() })
 }
 
 /// The program's own e-nodes.
-pub(crate) fn original(egraph: &EGraph, ids: &[Id]) -> Choice {
+pub(crate) fn original(places: &Places<'_>, ids: &[Id]) -> Choice {
     let mut choice = Choice::default();
     for &id in ids {
-        let class = egraph.find(id);
         // Of two nodes that turned out equal, the earlier: it cannot need the later.
-        choice.entry(class).or_insert_with(|| position(egraph, class, usize::from(id)).unwrap_or(0));
+        choice.entry(places.egraph.find(id)).or_insert_with(|| places.of(usize::from(id)).unwrap_or(0));
     }
     choice
 }
 
-/// Where an e-node stands in its e-class now, by the number under which it was added.
-fn position(egraph: &EGraph, class: Id, id: usize) -> Option<usize> {
-    let now = egraph.nodes()[id].clone().map_children(|c| egraph.find(c));
-    egraph[class].nodes.iter().position(|n| *n == now)
+/// Where each e-node stands in its e-class.
+pub(crate) struct Places<'e> {
+    egraph: &'e EGraph,
+    known: FxHashMap<&'e language::Node, usize>,
+}
+
+impl<'e> Places<'e> {
+    /// Linear in the e-nodes: classes can be large, and every step asks.
+    pub(crate) fn new(egraph: &'e EGraph) -> Places<'e> {
+        let placed = egraph.classes().flat_map(|class| class.nodes.iter().enumerate());
+        Places { egraph, known: placed.map(|(place, node)| (node, place)).collect() }
+    }
+
+    /// Of the e-node that was added under this number.
+    fn of(&self, id: usize) -> Option<usize> {
+        let now = self.egraph.nodes()[id].clone().map_children(|c| self.egraph.find(c));
+        self.known.get(&now).copied()
+    }
 }
 
 /// What each step would change: the e-node that it made for the e-class it rewrote, and those that this one needs.
-pub(crate) fn moves(egraph: &EGraph, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
-    let place = |id: usize| {
-        let class = egraph.find(Id::from(id));
-        Some((class, position(egraph, class, id)?))
-    };
+pub(crate) fn moves(places: &Places<'_>, steps: &[Step]) -> Vec<Vec<(Id, usize)>> {
+    let place = |id: usize| Some((places.egraph.find(Id::from(id)), places.of(id)?));
     steps.iter().map(|step| (step.nodes.0..step.nodes.1).filter_map(place).collect()).collect()
 }
 
 /// Steps that made nothing new, such as `x * 1` to `x`: they show in an op of the program being gone.
-fn quiet(egraph: &EGraph, choice: &Choice, order: &[Id], steps: &[Step], program: usize) -> Vec<usize> {
+fn quiet(places: &Places<'_>, choice: &Choice, order: &[Id], steps: &[Step], program: usize) -> Vec<usize> {
     let needed: FxHashSet<Id> = order.iter().copied().collect();
     let gone = |s: &Step| {
-        let (class, op) = (egraph.find(s.root), usize::from(s.root));
-        op < program && needed.contains(&class) && position(egraph, class, op) != choice.get(&class).copied()
+        let (class, op) = (places.egraph.find(s.root), usize::from(s.root));
+        op < program && needed.contains(&class) && places.of(op) != choice.get(&class).copied()
     };
     steps.iter().enumerate().filter(|(_, s)| s.nodes.0 == s.nodes.1 && gone(s)).map(|(n, _)| n).collect()
 }

@@ -65,8 +65,9 @@ fn costs(graph: &Graph, platform: Platform) -> (u64, Option<f64>) {
     let steps = saturate(&mut egraph, crate::rules::ready(), Class::Reassociating, usize::MAX);
     let roots: Vec<_> = graph.outputs.iter().map(|o| egraph.find(ids[o.value.index()])).collect();
     let extractor = Extractor::new(&egraph, &roots, platform);
-    let first = window::original(&egraph, &ids);
-    let found = extractor.best(&first, &window::moves(&egraph, &steps));
+    let places = window::Places::new(&egraph);
+    let first = window::original(&places, &ids);
+    let found = extractor.best(&first, &window::moves(&places, &steps));
     let total = |c| Walk::new(extractor.ids.len()).run(&extractor, &extractor.picks(c)).expect("a choice");
     let (before, after) = (total(&first), total(&found));
     let choices: usize =

@@ -291,7 +291,7 @@ impl<'s> Candidates<'s> {
     /// Whether something outside the set needs a step of it.
     pub(super) fn is_written(&self, step: &Step) -> bool {
         let outside = |&r: &u32| !self.is_in(self.step(r).node);
-        step.is_output || self.steps.readers(step.node).iter().any(outside)
+        step.given_out > 0 || self.steps.readers(step.node).iter().any(outside)
     }
 
     /// What comes from outside in the question that was last asked, and how many bytes of it; in order of first use.
@@ -320,8 +320,12 @@ impl<'s> Candidates<'s> {
                     sums.work.add(self.steps.work_of(*remade));
                 }
             }
-            let into = if self.is_written(step) { &mut sums.written } else { &mut sums.kept };
-            *into = into.saturating_add(step.bytes);
+            if self.is_written(step) {
+                let times = u64::from(step.given_out.max(1));
+                sums.written = sums.written.saturating_add(step.bytes.saturating_mul(times));
+            } else {
+                sums.kept = sums.kept.saturating_add(step.bytes);
+            }
         }
         if members.len() == 1 && self.step(members[0]).kind == Kind::Barrier {
             return Figures::default();

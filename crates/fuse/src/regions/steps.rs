@@ -6,7 +6,7 @@
 
 use super::machine::{Machine, Work, is_dear};
 use crate::measure::unshaped;
-use ir::{Graph, Node, Op, OutputKind, Type, ValueId};
+use ir::{DType, Graph, Node, Op, OutputKind, TensorType, Type, ValueId};
 use std::collections::BTreeMap;
 
 /// Nodes that one operand may be remade from, at most.
@@ -55,8 +55,8 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Bytes of its results that are used, as far as it writes them.
     pub(super) bytes: u64,
-    /// Whether the program gives it out.
-    pub(super) is_output: bool,
+    /// How often the program gives it out, each time in memory of its own.
+    pub(super) given_out: u32,
     /// Whether an element takes many cycles.
     pub(super) is_dear: bool,
 }
@@ -136,7 +136,7 @@ impl<'g> Steps<'g> {
             remakes: made.remakes,
             work: self.work[node.index()],
             bytes: written,
-            is_output: uses.outputs[node.index()],
+            given_out: uses.outputs[node.index()],
             is_dear: is_dear(&op.op, &op.ty),
         });
     }
@@ -206,7 +206,8 @@ impl Sources {
 
 /// How the nodes of a graph are used.
 struct Uses {
-    outputs: Vec<bool>,
+    /// By node: how many of the program's outputs it is; of a tuple, that element's that is most.
+    outputs: Vec<u32>,
     /// By node: how many nodes read it.
     count: Vec<u32>,
     /// By node: whether something that runs alone reads it, as it is or reshaped.
@@ -220,11 +221,13 @@ struct Uses {
 impl Uses {
     fn new(graph: &Graph, machine: Machine) -> Uses {
         let n = graph.nodes().len();
-        let (outputs, mutates) = (vec![false; n], vec![None; n]);
+        let (outputs, mutates) = (vec![0; n], vec![None; n]);
         let mut uses =
             Uses { outputs, count: vec![0; n], by_alone: vec![false; n], by_products: vec![true; n], mutates };
         for output in &graph.outputs {
-            uses.outputs[graph_value(graph, output.value).index()] = true;
+            uses.outputs[output.value.index()] += 1;
+            let (maker, times) = (graph_value(graph, output.value).index(), uses.outputs[output.value.index()]);
+            uses.outputs[maker] = uses.outputs[maker].max(times);
             if let OutputKind::Mutation(input) = output.kind {
                 uses.mutates[output.value.index()] = graph.inputs.get(input).map(|i| i.value);
             }
@@ -245,7 +248,7 @@ impl Uses {
     /// Whether what reads `value` makes it again from `made`.
     fn is_remade(&self, steps: &Steps<'_>, value: ValueId, made: &Sources) -> bool {
         let (i, node) = (value.index(), steps.graph.node(value));
-        if self.outputs[i] || self.count[i] == 0 || made.remakes.len() >= LONGEST {
+        if self.outputs[i] > 0 || self.count[i] == 0 || made.remakes.len() >= LONGEST {
             return false;
         }
         match &node.op {
@@ -281,13 +284,14 @@ fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
     node.operands.iter().map(|&v| graph.ty(v)).collect()
 }
 
-/// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more, and
-/// what updates its operand in place writes the update alone.
+/// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more,
+/// what updates its operand in place writes the update alone, and a stable sort writes positions, too.
 fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
     let graph = steps.graph;
     let node = graph.node(value);
     let whole = steps.bytes_of(value);
     let update = match &node.op {
+        Op::Sort { stable: true, .. } => return (reads, whole.saturating_add(positions(steps, node))),
         Op::Gather(_) | Op::DynamicSlice { .. } => None,
         Op::DynamicUpdateSlice => Some(node.operands[1]),
         Op::Scatter(_) => node.operands.last().copied(),
@@ -295,7 +299,7 @@ fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -
     };
     let taken = update.map_or(whole, |v| steps.machine.bytes(graph.ty(v)));
     let operand = unshaped(graph, node.operands[0]);
-    let in_place = uses.count[operand.index()] == 1 && !uses.outputs[operand.index()];
+    let in_place = uses.count[operand.index()] == 1 && uses.outputs[operand.index()] == 0;
     let is_given = matches!(graph.node(operand).op, Op::Input { .. } | Op::Constant(_));
     let in_place = if is_given { uses.mutates[value.index()] == Some(operand) } else { in_place };
     if update.is_some() && !in_place {
@@ -303,6 +307,17 @@ fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -
     }
     reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(taken)));
     (reads, whole.min(taken))
+}
+
+/// Bytes of the positions that libtpu sorts along, and writes, to keep the order of equal keys, where nothing else is sorted
+/// along that would tell it.
+fn positions(steps: &Steps<'_>, sort: &Node) -> u64 {
+    match (&sort.ty, steps.machine.is_tpu) {
+        (Type::Tensor(keys), true) => {
+            steps.machine.bytes(&Type::Tensor(TensorType::new(DType::I32, keys.shape.iter().copied())))
+        }
+        _ => 0,
+    }
 }
 
 fn kind(op: &Op) -> Kind {

@@ -347,3 +347,33 @@ fn check_order_only(graph: &Graph, found: &[Region]) {
         graph.nodes().iter().zip(&of).all(|(n, r)| r.is_none() == matches!(n.op, Op::Input { .. } | Op::Constant(_)))
     );
 }
+
+#[test]
+fn what_is_given_out_twice_is_written_twice() {
+    let text = "graph @g {
+  %0: f32[512,1024] = input 0 \"x\" user
+  %1: f32[512,1024] = tanh %0
+  return %1 \"y\", %1 \"last\"
+}";
+    for (machine, name) in [(TPU, "a TPU"), (Machine::CPU, "a CPU")] {
+        let found = regions(&parse(text), &machine);
+        assert_eq!(found.iter().map(|r| r.written).collect::<Vec<_>>(), [2 * 512 * 1024 * 4], "{name}");
+    }
+}
+
+#[test]
+fn a_stable_sort_writes_positions_on_a_tpu() {
+    let written = |stable: bool, machine: Machine| {
+        let text = format!(
+            "graph @g {{
+  %0: bf16[512,1024] = input 0 \"x\" user
+  %1: bf16[512,1024] = sort(dim:1,descending:false,stable:{stable}) %0
+  return %1 \"y\"
+}}"
+        );
+        regions(&parse(&text), &machine).iter().map(|r| r.written).sum::<u64>()
+    };
+    assert_eq!(written(true, TPU), 512 * 1024 * (2 + 4));
+    assert_eq!(written(false, TPU), 512 * 1024 * 2);
+    assert_eq!(written(true, Machine::CPU), 512 * 1024 * 2);
+}

@@ -9,16 +9,20 @@ use ir::TensorType;
 
 const LANES: usize = 128;
 
-/// Bytes of `ty` where it pads least. Vectors are taken as dense: a tile of theirs is no more than a register.
+/// Bytes of `ty` where it pads least. A scalar is taken as dense: it is no transfer.
 pub(super) fn padded_bytes(ty: &TensorType) -> u64 {
     let dense = ty.size_in_bytes() as u64;
     let extents = &ty.shape[..];
-    if extents.len() < 2 || dense == 0 {
+    if extents.is_empty() || dense == 0 {
         return dense;
+    }
+    let packed = packed(ty);
+    if let [extent] = *extents {
+        return dense / extent as u64 * padded(extent, vector_tile(extent, packed)) as u64;
     }
     let growths = extents.iter().enumerate().flat_map(|(lane, &along)| {
         let rows = extents.iter().enumerate().filter(move |&(row, _)| row != lane);
-        rows.map(move |(_, &across)| (padded(along, LANES) * padded(across, rows_of(across)), along * across))
+        rows.map(move |(_, &across)| (padded(along, LANES) * padded(across, rows_of(across, packed)), along * across))
     });
     // Of two quotients the smaller one: a/b < c/d where ad < cb.
     let least = growths.reduce(|a, b| {
@@ -28,9 +32,19 @@ pub(super) fn padded_bytes(ty: &TensorType) -> u64 {
     least.map_or(dense, |(padded, plain)| dense / plain as u64 * padded as u64)
 }
 
-/// Rows of a tile: a few rows have lower tiles.
-fn rows_of(extent: usize) -> usize {
-    extent.next_power_of_two().min(SUBLANES)
+/// Narrow elements that share 32 bits of a lane.
+fn packed(ty: &TensorType) -> usize {
+    (4 / ty.dtype.size()).max(1)
+}
+
+/// Rows of a tile: a few rows have lower tiles, but none lower than elements are packed.
+fn rows_of(extent: usize, packed: usize) -> usize {
+    extent.next_power_of_two().clamp(packed, SUBLANES)
+}
+
+/// Elements of a vector's tile: up to a register of 32-bit elements.
+fn vector_tile(extent: usize, packed: usize) -> usize {
+    extent.next_power_of_two().clamp(LANES * packed, LANES * SUBLANES)
 }
 
 fn padded(extent: usize, tile: usize) -> usize {
@@ -56,12 +70,23 @@ mod tests {
     }
 
     #[test]
-    fn whole_tiles_vectors_and_nothing_pad_nothing() {
-        assert_eq!(bytes(DType::BF16, &[512, 1]), 512 * 2);
+    fn whole_tiles_scalars_and_nothing_pad_nothing() {
+        assert_eq!(bytes(DType::F32, &[512, 1]), 512 * 4);
         assert_eq!(bytes(DType::F32, &[2, 384, 256]), 2 * 384 * 256 * 4);
-        assert_eq!(bytes(DType::F32, &[100]), 400);
+        assert_eq!(bytes(DType::F32, &[2048]), 2048 * 4);
         assert_eq!(bytes(DType::F32, &[]), 4);
         assert_eq!(bytes(DType::F32, &[0, 7]), 0);
         assert_eq!(bytes(DType::F32, &[3, 5]), 4 * 128 * 4);
+    }
+    /// As libtpu 0.0.51 lays out programs' arguments.
+    #[test]
+    fn vectors_have_tiles_and_narrow_elements_higher_ones() {
+        assert_eq!(bytes(DType::F32, &[16]), 128 * 4, "T(128)");
+        assert_eq!(bytes(DType::F32, &[300]), 512 * 4, "T(512)");
+        assert_eq!(bytes(DType::F32, &[3000]), 3 * 1024 * 4, "T(1024)");
+        assert_eq!(bytes(DType::BF16, &[100]), 256 * 2, "T(256)(128)(2,1)");
+        assert_eq!(bytes(DType::Bool, &[600]), 1024, "T(1024)(128)(4,1)");
+        assert_eq!(bytes(DType::BF16, &[512, 1]), 2 * 512 * 2, "T(2,128)(2,1)");
+        assert_eq!(bytes(DType::Bool, &[1, 512]), 4 * 512, "T(4,128)(4,1)");
     }
 }

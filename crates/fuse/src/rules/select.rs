@@ -4,7 +4,7 @@ use crate::analysis::{Range, decides, range_of};
 use crate::change::Class::{Exact, Reassociating};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
-use ir::op::{Comparison, Unary};
+use ir::op::{Binary, Comparison, Unary};
 use ir::{DType, Number, Op};
 
 pub(super) static RULES: &[Rule] = &[
@@ -69,21 +69,30 @@ pub(super) static RULES: &[Rule] = &[
         class: Exact,
         why: "predicates are small, values are not: a padding mask over a causal one",
         left: "(select ?p ?x (select ?q ?x ?y))",
-        right: Right::Pattern("(select (or ?p ?q) ?x ?y)"),
+        right: Right::Build("(select (or ?p ?q) ?x ?y), where that is neither ?x nor ?y", |e| {
+            joined(e, |e, p, q| e.binary(Binary::Or, p, q))
+        }),
     },
     Rule {
         name: "masks-joined-by-and",
         class: Exact,
         why: "predicates are small, values are not",
         left: "(select ?p (select ?q ?x ?y) ?y)",
-        right: Right::Pattern("(select (and ?p ?q) ?x ?y)"),
+        right: Right::Build("(select (and ?p ?q) ?x ?y), where that is neither ?x nor ?y", |e| {
+            joined(e, |e, p, q| e.binary(Binary::And, p, q))
+        }),
     },
     Rule {
         name: "masks-joined-by-and-not",
         class: Exact,
         why: "predicates are small, values are not: `masked_fill` of what another mask kept",
         left: "(select ?p ?x (select ?q ?y ?x))",
-        right: Right::Pattern("(select (or ?p (not ?q)) ?x ?y)"),
+        right: Right::Build("(select (or ?p (not ?q)) ?x ?y), where that is neither ?x nor ?y", |e| {
+            joined(e, |e, p, q| {
+                let other = e.unary(Unary::Not, q)?;
+                e.binary(Binary::Or, p, other)
+            })
+        }),
     },
     Rule {
         name: "additive-mask",
@@ -346,6 +355,17 @@ pub(super) static RULES: &[Rule] = &[
         }),
     },
 ];
+
+/// One choice by what `predicate` makes of two. Of what is one of its own branches every choice is a choice among itself,
+/// and so predicates would be joined without end.
+fn joined(e: &mut Edit<'_>, predicate: impl Fn(&mut Edit<'_>, Id, Id) -> Option<Id>) -> Option<Id> {
+    let [p, q, x, y] = ["p", "q", "x", "y"].map(|name| e.var(name));
+    if [x, y].contains(&e.root()) {
+        return None;
+    }
+    let either = predicate(e, p, q)?;
+    e.push(&Op::Select, &[either, x, y])
+}
 
 /// Whether `?t` and `?f` are these truths everywhere.
 fn of_predicate(e: &Edit<'_>, t: bool, f: bool) -> bool {

@@ -58,13 +58,27 @@ fn optimum(graph: &Graph, machine: Machine) -> u64 {
     0
 }
 
+/// The windows that are tried, for what holds their bytes against libtpu's (`crates/driver/examples/regions.rs`).
+#[test]
+#[ignore = "writes files into the folder that WINDOWS names; nothing is tested"]
+fn windows_as_text() {
+    let folder = std::path::PathBuf::from(std::env::var("WINDOWS").expect("WINDOWS=folder"));
+    for seed in 0..WINDOWS {
+        let (_, graph) = window(seed);
+        std::fs::write(folder.join(format!("window-{seed:03}.txt")), ir::text::print(&graph)).expect("a folder to write to");
+    }
+}
+
+fn window(seed: u64) -> (Machine, Graph) {
+    let mut r = Random(1000 + seed);
+    (machine(&mut r), program(&mut r, NODES))
+}
+
 #[test]
 fn regions_cost_within_a_twentieth_of_the_optimum() {
     let (mut worst, mut sum, mut optimal) = ((0.0, 0), 0.0, 0);
     for seed in 0..WINDOWS {
-        let mut r = Random(1000 + seed);
-        let machine = machine(&mut r);
-        let graph = program(&mut r, NODES);
+        let (machine, graph) = window(seed);
         let computed = graph.nodes().len() - graph.inputs.len();
         assert!(computed <= NODES, "{computed} nodes");
         let chosen: u64 = regions(&graph, &machine).iter().map(|r| r.picoseconds).sum();
