@@ -19,7 +19,7 @@ const PATTERNS: [(&str, &[&str]); 19] = [
     ("last_token", &["slice-of-dot"]),
     ("layouts", &["transpose-of-convolution"]),
     ("log_softmax_nll", &["pick-of-reshaped-difference"]),
-    ("mask_algebra", &["select-of-select-on-true"]),
+    ("mask_algebra", &["select-same", "broadcast-additive-mask"]),
     ("norm_weight_folding", &["dot-of-scaled-lhs"]),
     ("qkv_merge", &["dots-of-one-lhs"]),
     ("reduction_of_broadcast", &["sum-times-constant"]),

@@ -8,6 +8,17 @@ use ir::{Number, Op};
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
+        name: "binary-of-constants",
+        class: Exact,
+        why: "the result is known, and one element fills it",
+        left: "(binary ?x ?y)",
+        right: Right::Build("a constant, where both are, of an op that every machine computes alike", |e| {
+            let element = e.splat(e.root())?;
+            let is_float = e.dtype(e.var("x"))?.is_float();
+            is_computed_alike(&e.family()?, is_float).then(|| e.fill(&element))?
+        }),
+    },
+    Rule {
         name: "constant-last-in-sum",
         class: Exact,
         why: "one order of operands, so that other rules see the constant",
@@ -363,4 +374,18 @@ pub(super) fn gathered(e: &mut Edit<'_>, op: Binary, inner: Binary) -> Option<Id
 fn beyond_all(e: &Edit<'_>, infinity: f64) -> Option<()> {
     let limit = e.var("limit");
     (e.dtype(limit)?.is_float() && e.is(limit, Number::Float(infinity))).then_some(())
+}
+
+/// Whether the reference evaluator, a CPU and a TPU give the same bits: IEEE 754 says what they are, or whole numbers do.
+fn is_computed_alike(op: &Op, is_float: bool) -> bool {
+    match op {
+        Op::Compare(_) => true,
+        Op::Binary(b) => match b {
+            Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Maximum | Binary::Minimum => true,
+            Binary::And | Binary::Or | Binary::Xor => true,
+            Binary::Divide => is_float,
+            _ => false,
+        },
+        _ => false,
+    }
 }

@@ -104,8 +104,12 @@ pub(super) static RULES: &[Rule] = &[
     },
 ];
 
-/// The elementwise op over what `?b` broadcasts in its operands, and splats.
+/// The elementwise op over what `?b` broadcasts in its operands, and splats. What one element fills is not taken apart: all
+/// that is known of it is equal, and each of that would be broadcast and computed again.
 fn lift(e: &mut Edit<'_>, operands: &[&str]) -> Option<Id> {
+    if e.splat(e.root()).is_some() {
+        return None;
+    }
     let ((shape, dims), op) = (broadcast(e, "b")?, e.family()?);
     let small = e.shape(e.var("x"))?;
     let mut under: smallvec::SmallVec<[Id; 2]> = operands.iter().map(|name| e.var(name)).collect();

@@ -126,6 +126,20 @@ pub(super) static RULES: &[Rule] = &[
         right: Right::Pattern("?p"),
     },
     Rule {
+        name: "and-with-negation",
+        class: Exact,
+        why: "nothing holds together with its negation",
+        left: "(and ?p (not ?p))",
+        right: Right::Build("false, of bool", |e| opposites(e, false)),
+    },
+    Rule {
+        name: "and-of-negation",
+        class: Exact,
+        why: "nothing holds together with its negation",
+        left: "(and (not ?p) ?p)",
+        right: Right::Build("false, of bool", |e| opposites(e, false)),
+    },
+    Rule {
         name: "and-absorbs",
         class: Exact,
         why: "what the inner op adds or takes does not matter",
@@ -145,6 +159,20 @@ pub(super) static RULES: &[Rule] = &[
         why: "bits with themselves",
         left: "(or ?p ?p)",
         right: Right::Pattern("?p"),
+    },
+    Rule {
+        name: "or-with-negation",
+        class: Exact,
+        why: "something holds or its negation does",
+        left: "(or ?p (not ?p))",
+        right: Right::Build("true, of bool", |e| opposites(e, true)),
+    },
+    Rule {
+        name: "or-of-negation",
+        class: Exact,
+        why: "something holds or its negation does",
+        left: "(or (not ?p) ?p)",
+        right: Right::Build("true, of bool", |e| opposites(e, true)),
     },
     Rule {
         name: "or-absorbs",
@@ -355,6 +383,12 @@ pub(super) static RULES: &[Rule] = &[
         }),
     },
 ];
+
+/// What a predicate and its negation come to; of integers neither nought nor one, but bits.
+fn opposites(e: &mut Edit<'_>, truth: bool) -> Option<Id> {
+    let p = e.var("p");
+    (e.dtype(p) == Some(DType::Bool)).then(|| e.full_like(Number::Bool(truth), p))?
+}
 
 /// One choice by what `predicate` makes of two. Of what is one of its own branches every choice is a choice among itself,
 /// and so predicates would be joined without end.

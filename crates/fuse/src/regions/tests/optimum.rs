@@ -65,7 +65,8 @@ fn windows_as_text() {
     let folder = std::path::PathBuf::from(std::env::var("WINDOWS").expect("WINDOWS=folder"));
     for seed in 0..WINDOWS {
         let (_, graph) = window(seed);
-        std::fs::write(folder.join(format!("window-{seed:03}.txt")), ir::text::print(&graph)).expect("a folder to write to");
+        std::fs::write(folder.join(format!("window-{seed:03}.txt")), ir::text::print(&graph))
+            .expect("a folder to write to");
     }
 }
 

@@ -4,6 +4,17 @@ use super::Row;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
+    ("binary-of-constants", &[
+        "in f32[8]",
+        "f32[8] = constant 2.0",
+        "f32[8] = constant 3.0",
+        "f32[8] = multiply %1, %2",
+        "f32[8] = maximum %0, %3",
+    ], &[
+        "in f32[8]",
+        "f32[8] = constant 6.0",
+        "f32[8] = maximum %0, %1",
+    ]),
     ("multiply-by-one", &[
         "in f32[8]",
         "f32[8] = constant 1.0",

@@ -235,6 +235,38 @@ pub(super) const ROWS: &[Row] = &[
     ], &[
         "in bool[8]",
     ]),
+    ("and-with-negation", &[
+        "in bool[8]",
+        "bool[8] = not %0",
+        "bool[8] = and %0, %1",
+    ], &[
+        "in bool[8]",
+        "bool[8] = constant false",
+    ]),
+    ("and-of-negation", &[
+        "in bool[8]",
+        "bool[8] = not %0",
+        "bool[8] = and %1, %0",
+    ], &[
+        "in bool[8]",
+        "bool[8] = constant false",
+    ]),
+    ("or-with-negation", &[
+        "in bool[8]",
+        "bool[8] = not %0",
+        "bool[8] = or %0, %1",
+    ], &[
+        "in bool[8]",
+        "bool[8] = constant true",
+    ]),
+    ("or-of-negation", &[
+        "in bool[8]",
+        "bool[8] = not %0",
+        "bool[8] = or %1, %0",
+    ], &[
+        "in bool[8]",
+        "bool[8] = constant true",
+    ]),
     ("or-absorbs", &[
         "in bool[8]",
         "in bool[8]",
