@@ -31,7 +31,7 @@ from typing import Any
 
 import aot  # also puts the tests' folder into the path
 import torch
-from fuse import between_marks
+from fuse import TPUTC, between_marks
 
 MODELS = ("gpt2", "llama", "vit")
 MEASURES = {
@@ -190,9 +190,8 @@ def report(program: Callable[[], bytes], file: Path, target: str) -> dict[str, A
     """What `tputc check` says of a program, which is written to `file`, whose ending says what it is."""
     kept = file.with_suffix(file.suffix + ".report")
     if not kept.exists():
-        tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
         file.write_bytes(program())
-        command = [tputc, "check", file, "--target", target, "--format", "json", "--quiet"]
+        command = [TPUTC, "check", file, "--target", target, "--format", "json", "--quiet"]
         kept.write_bytes(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     (found,) = json.loads(kept.read_text())
     return dict(found)

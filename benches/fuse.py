@@ -31,6 +31,8 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 PATTERNS = ROOT / "testdata" / "patterns"
 RESAMPLES = 2000
+# The tool beside this Python, unless another is named.
+TPUTC = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
 
 
 def main() -> None:
@@ -79,9 +81,8 @@ def on_tpu(args: argparse.Namespace) -> None:
 
 def tpu_costs(target: str, programs: list[str]) -> list[dict[str, Any]]:
     """What libtpu makes of graphs in the text form, as they stand and optimized."""
-    tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
     command = ["cargo", "run", "-q", "-p", "torchtpu-driver", "--example", "tpu_costs", "--"]
-    return lines([*command, tputc, target, *programs])
+    return lines([*command, TPUTC, target, *programs])
 
 
 def lines(command: list[str]) -> list[dict[str, Any]]:
@@ -136,13 +137,12 @@ CLASSES = ("exact", "reassociating", "precision-changing")
 def counts(args: argparse.Namespace) -> None:
     import aot
 
-    tputc = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
     print(f"| model | mode | {' | '.join(CLASSES)} |")
     print("|---|---|---:|---:|---:|")
     for name in (name for name in aot.zoo.ZOO if args.only in name):
         for mode in aot.KINDS:
             trace = aot.capture(aot.zoo.ZOO[name], mode, torch.float32).to_bytes()
-            command = [tputc, "fuse", "-", "--numerics", "fast", "--format", "json"]
+            command = [TPUTC, "fuse", "-", "--numerics", "fast", "--format", "json"]
             done = subprocess.run(command, input=trace, stdout=subprocess.PIPE)
             made = json.loads(done.stdout)["counts"] if done.returncode == 0 else {}
             print(f"| {name} | {mode} | {' | '.join(str(made.get(kind, '')) for kind in CLASSES)} |", flush=True)

@@ -13,7 +13,6 @@ the table. Each model runs in a process of its own.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -32,7 +31,7 @@ import torch
 from architectures import ARCHITECTURES
 from architectures.agreement import infer, train
 from architectures.core import Architecture
-from fuse import between_marks
+from fuse import TPUTC, between_marks
 from turns import geometric_mean, ratio
 
 LOG = Path("docs/optimizer-models.jsonl")
@@ -41,7 +40,6 @@ TARGET = "v5e:1x1"
 BACKENDS = (bench.PLAIN, "torchtpu")
 NOISE = 1.02
 TIMEOUT = 7200
-TPUTC = os.environ.get("TPUTC", str(Path(sys.executable).parent / "tputc"))
 
 Result = dict[str, Any]
 
@@ -198,9 +196,12 @@ def both(trace: bytes, folder: Path) -> dict[str, Result] | None:
     known = subprocess.run([TPUTC, "lower", *plain, "--target", TARGET], capture_output=True, timeout=TIMEOUT)
     if known.returncode and re.search(rb"depends on the data|has no value", known.stderr):
         return None
-    stages = [hashlib.sha256(tputc("lower", *source, "--target", TARGET)).digest() for source in (plain, ours)]
+    known.check_returncode()
     first = cost(plain)
-    return {bench.PLAIN: first, "torchtpu": first if stages[0] == stages[1] else cost(ours)}
+    return {
+        bench.PLAIN: first,
+        "torchtpu": first if known.stdout == tputc("lower", *ours, "--target", TARGET) else cost(ours),
+    }
 
 
 def cost(source: list[Any]) -> Result:

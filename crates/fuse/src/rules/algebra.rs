@@ -12,11 +12,14 @@ pub(super) static RULES: &[Rule] = &[
         class: Exact,
         why: "the result is known, and one element fills it",
         left: "(binary ?x ?y)",
-        right: Right::Build("a constant, where both are, of an op that every machine computes alike", |e| {
-            let element = e.splat(e.root())?;
-            let is_float = e.dtype(e.var("x"))?.is_float();
-            is_computed_alike(&e.family()?, is_float).then(|| e.fill(&element))?
-        }),
+        right: Right::Build(
+            "a constant, where both are, of an op whose result IEEE 754 or whole numbers define",
+            |e| {
+                let element = e.splat(e.root())?;
+                let is_float = e.dtype(e.var("x"))?.is_float();
+                is_defined(&e.family()?, is_float).then(|| e.fill(&element))?
+            },
+        ),
     },
     Rule {
         name: "constant-last-in-sum",
@@ -376,8 +379,9 @@ fn beyond_all(e: &Edit<'_>, infinity: f64) -> Option<()> {
     (e.dtype(limit)?.is_float() && e.is(limit, Number::Float(infinity))).then_some(())
 }
 
-/// Whether the reference evaluator, a CPU and a TPU give the same bits: IEEE 754 says what they are, or whole numbers do.
-fn is_computed_alike(op: &Op, is_float: bool) -> bool {
+/// Whether a result is defined to the bit, by IEEE 754 or as a whole number, so that what is folded here is what XLA, which folds
+/// constants too, would make of it.
+fn is_defined(op: &Op, is_float: bool) -> bool {
     match op {
         Op::Compare(_) => true,
         Op::Binary(b) => match b {

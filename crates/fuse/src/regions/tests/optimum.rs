@@ -58,7 +58,8 @@ fn optimum(graph: &Graph, machine: Machine) -> u64 {
     0
 }
 
-/// The windows that are tried, for what holds their bytes against libtpu's (`crates/driver/examples/regions.rs`).
+/// The windows that are tried, for what holds their bytes against libtpu's (`crates/driver/examples/regions.rs`). It stands
+/// among the tests because what draws the windows does, and is ignored because it is none.
 #[test]
 #[ignore = "writes files into the folder that WINDOWS names; nothing is tested"]
 fn windows_as_text() {
