@@ -172,9 +172,31 @@ bool run_range(const Op& op, torch::jit::Stack& stack) {
   return true;
 }
 
+// A tensor whose elements all lie in the same places as those of `t`, each once as far as `t` repeats whole dimensions.
+at::Tensor without_repeats(at::Tensor t) {
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.stride(d) == 0 && t.size(d) > 1) t = t.narrow(d, 0, 1);
+  }
+  return t;
+}
+
+// What is filled with one value may have elements that share their place.
+bool run_fill(const Op& op, torch::jit::Stack& stack) {
+  auto& target = stack[stack.size() - op.arguments.size()];
+  const auto given = target.toTensor();
+  target = without_repeats(given);
+  const bool done = run(op, stack);
+  (done ? stack.back() : target) = given;
+  return done;
+}
+
 // Whether an op of the table needs a kernel of its own here.
 bool wanted(const c10::OperatorHandle& op) {
-  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+  // What is composed on every device is composed here, too. What the CPU computes in one go, such as SiLU's gradient, would be
+  // rounded after each step then.
+  const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
+  const bool own = has(c10::DispatchKey::CPU) && has(c10::DispatchKey::Autograd);
+  if (has(c10::DispatchKey::CompositeImplicitAutograd) && !own) return false;
   if (op.operator_name() == c10::OperatorName("aten::arange", "out")) return false;  // PyTorch's calls `start_out`
   bool tensor = false;
   bool device = false;
@@ -226,6 +248,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   if (out && !functional.empty()) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(functional));
   op->in_place_list = returns.empty();
   op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
+  op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
   check(core().op_bind(number, names.data(), names.size()));
   return op;
 }
@@ -274,8 +297,9 @@ struct Kernel final : c10::OperatorKernel {
   static constexpr c10::DispatchKeySet kLazyViews{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
 
   void run_plain(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
-    if ((mode() & TPU_DEBUG) != 0) check_indices(handle, stack);
-    if (op_->range ? run_range(*op_, stack) : run(*op_, stack)) return;
+    if ((mode() & TPU_DEBUG) != 0) check_values(handle, stack);
+    const auto runs = op_->range ? &run_range : op_->fills ? &run_fill : &run;
+    if (runs(*op_, stack)) return;
     const bool retry = op_->indexed && expand_masks(stack, stack.size() - op_->arguments.size());
     if (!retry || !run(*op_, stack)) run_on_host(handle, &stack);
   }

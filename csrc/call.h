@@ -55,6 +55,7 @@ struct Op {
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
   bool range = false;  // is `arange` with an `out=`
+  bool fills = false;  // is `fill_` or `zero_`
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };
@@ -132,13 +133,18 @@ class Writer {
         if (value.isDevice() && value.toDevice().has_index()) note(value.toDevice().index());
         return value.isDevice() ? code(TPU_DEVICE, 0) : none();
       case Kind::Generator:
-        if (value.isGenerator() && value.toGenerator().defined() && value.toGenerator().device().type() == kTpu) {
-          generator = value.toGenerator().unsafeGetGeneratorImpl();
-        }
+        if (value.isGenerator() && value.toGenerator().defined()) draw_from(value.toGenerator());
         return none();
       default:
         return plain(value, as);
     }
+  }
+
+  // A generator of another device would leave the results to chance.
+  void draw_from(const at::Generator& given) {
+    TORCH_CHECK(
+        given.device().type() == kTpu, "Expected a 'tpu' device type for generator but found '", given.device().type(), "'");
+    generator = given.unsafeGetGeneratorImpl();
   }
 
   void plain(const c10::IValue& value, const Argument& as) {

@@ -4,6 +4,7 @@
 
 #include "call.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ThreadLocalPythonObjects.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -12,6 +13,8 @@
 #include <torch/csrc/PyInterpreter.h>
 
 #include <atomic>
+#include <string>
+#include <unordered_set>
 
 namespace torchtpu {
 namespace {
@@ -44,6 +47,13 @@ void set_default_mode(uint32_t mode) {
 
 namespace {
 
+// Without the underscore of what works in place.
+std::string functional_name(const c10::OperatorHandle& op) {
+  auto name = op.operator_name().name;
+  if (name.back() == '_') name.pop_back();
+  return name;
+}
+
 // Places in a tensor, by what PyTorch's schemas call them.
 bool holds_places(const c10::Argument& argument, const c10::IValue& value) {
   const auto& name = argument.name();
@@ -59,22 +69,41 @@ bool holds_places(const c10::Argument& argument, const c10::IValue& value) {
   return false;
 }
 
-c10::IValue on_host(const c10::IValue& value) {
+// Ops that refuse some values on the CPU, whatever they are called with.
+bool checks_values(const c10::OperatorHandle& op) {
+  static const std::unordered_set<std::string> names{
+      "aten::_assert_async", "aten::_ctc_loss",       "aten::bernoulli",    "aten::binary_cross_entropy",
+      "aten::histc",         "aten::lu_unpack",       "aten::multinomial",  "aten::masked_scatter",
+      "aten::normal",        "aten::poisson",         "aten::segment_reduce"};
+  return names.count(functional_name(op)) != 0;
+}
+
+// Whether it may divide integers by zero.
+bool divides_integers(const c10::OperatorHandle& op, const c10::IValue& dividend) {
+  static const std::unordered_set<std::string> names{"aten::div", "aten::floor_divide", "aten::fmod", "aten::remainder"};
+  return names.count(functional_name(op)) != 0 && dividend.isTensor() && dividend.toTensor().defined() &&
+      c10::isIntegralType(dividend.toTensor().scalar_type(), /*includeBool=*/false);
+}
+
+// Draws from a generator of the CPU's own, so that the script's does not notice.
+c10::IValue on_host(const c10::IValue& value, const c10::Argument& argument) {
+  if (describe(argument).kind == Kind::Generator) return at::detail::createCPUGenerator();
   if (value.isDevice()) return c10::Device(c10::kCPU);
   return map_tensors(value, [](const at::Tensor& t) { return t.defined() ? t.to(c10::kCPU, t.scalar_type()) : t; });
 }
 
 }  // namespace
 
-void check_indices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+void check_values(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const size_t first = stack.size() - arguments.size();
-  bool any = false;
+  if (arguments.empty()) return;
+  bool any = checks_values(op) || divides_integers(op, stack[first]);
   for (size_t i = 0; i < arguments.size(); ++i) any = any || holds_places(arguments[i], stack[first + i]);
   if (!any) return;
   const at::AutoDispatchBelowADInplaceOrView below;
   torch::jit::Stack copy;
-  for (size_t i = 0; i < arguments.size(); ++i) copy.push_back(on_host(stack[first + i]));
+  for (size_t i = 0; i < arguments.size(); ++i) copy.push_back(on_host(stack[first + i], arguments[i]));
   try {
     op.callBoxed(&copy);
   } catch (const c10::NotImplementedError&) {

@@ -38,8 +38,8 @@ void resize_storage(c10::StorageImpl* storage, size_t nbytes);
 uint32_t mode();
 void set_mode(uint32_t mode);
 void set_default_mode(uint32_t mode);
-// Fails as the CPU does if indices among the arguments are out of range: a device does not notice.
-void check_indices(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+// Fails as the CPU does if indices among the arguments are out of range, or values are refused: a device does not notice.
+void check_values(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 // Devices. The current one is per thread.
 c10::DeviceIndex device_count();

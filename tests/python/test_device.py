@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import torchtpu
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
@@ -82,6 +83,15 @@ def test_expanded_tensors_are_not_written() -> None:
     x = torch.zeros(3, 1, device="tpu").expand(3, 4)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
         x.add_(1)
+
+
+def test_expanded_tensors_are_filled() -> None:
+    x = torch.arange(6.0, device="tpu").reshape(3, 2)
+    filled = x[:, :1].expand(3, 4)
+    assert filled.fill_(7.0) is filled
+    assert x.tolist() == [[7, 1], [7, 3], [7, 5]]
+    x[:2, 1:].expand(2, 4).zero_()
+    assert x.tolist() == [[7, 0], [7, 0], [7, 5]]
 
 
 def test_out_arguments_are_resized() -> None:
@@ -277,6 +287,24 @@ def test_histograms_of_integers() -> None:
         assert ours.dtype == x.dtype and torch.equal(ours.cpu(), theirs.long())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("periodic", [True, False])
+def test_kaiser_windows(periodic: bool, dtype: torch.dtype) -> None:
+    for length in (0, 1, 2, 7, 12):
+        ours = torch.kaiser_window(length, periodic, 9.5, dtype=dtype, device="tpu")
+        torch.testing.assert_close(ours.cpu(), torch.kaiser_window(length, periodic, 9.5, dtype=dtype))
+
+
+@pytest.mark.parametrize("activation", [F.silu, F.mish])
+def test_gradients_that_the_cpu_rounds_once_are_rounded_once(activation: Callable[..., Tensor]) -> None:
+    x = torch.linspace(-4, 4, 401, dtype=torch.bfloat16)
+    exact, ours = x.double().requires_grad_(), x.to("tpu").requires_grad_()
+    activation(exact).sum().backward()
+    activation(ours).sum().backward()
+    # Half a step of bfloat16's 8 bits.
+    torch.testing.assert_close(ours.grad.cpu().double(), exact.grad, rtol=2**-8, atol=2**-16)
+
+
 def test_several_devices() -> None:
     assert torch.tpu.device_count() > 1
     x = torch.arange(3.0, device="tpu:1")
@@ -302,6 +330,8 @@ def test_random_numbers_repeat_by_seed() -> None:
     generator = torch.Generator("tpu").manual_seed(5)
     mine = torch.rand(8, device="tpu", generator=generator)
     assert torch.equal(mine, torch.rand(8, device="tpu", generator=generator.manual_seed(5)))
+    with pytest.raises(RuntimeError, match="Expected a 'tpu' device type for generator but found 'cpu'"):
+        torch.rand(8, device="tpu", generator=torch.Generator().manual_seed(5))
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import subprocess
@@ -332,6 +333,28 @@ def test_debug_mode_refuses_places_out_of_range(name: str) -> None:
         x = rows("tpu")
         assert x[places("tpu", 0, 1)].tolist() == [[0, 1, 2], [3, 4, 5]]
         assert x.index_put_((places("tpu", 0, 1),), torch.tensor(1.0, device="tpu")).sum().item() == 6
+
+
+REFUSED: dict[str, Callable[[str], Any]] = {
+    "multinomial": lambda d: torch.multinomial(torch.tensor([math.nan, 1.0], device=d), 1),
+    "multinomial of nothing": lambda d: torch.multinomial(torch.zeros(3, device=d), 1),
+    "_assert_async": lambda d: torch._assert_async(torch.tensor(False, device=d), "not so"),
+    "bernoulli_": lambda d: torch.empty(2, device=d).bernoulli_(torch.tensor([0.5, 2.0], device=d)),
+    "binary_cross_entropy": lambda d: F.binary_cross_entropy(rows(d), rows(d)),
+    "floor_divide": lambda d: places(d, 1, 2) // places(d, 0, 1),
+    "remainder_": lambda d: places(d, 1, 2).remainder_(places(d, 0, 1)),
+    "masked_scatter": lambda d: rows(d).masked_scatter(rows(d) > 0, torch.ones(2, device=d)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_debug_mode_refuses_the_values_that_the_cpu_refuses(name: str) -> None:
+    state = torch.get_rng_state()
+    with torchtpu.eager_mode("debug"):
+        ours = error(REFUSED[name], "tpu")
+    assert torch.equal(torch.get_rng_state(), state), "the CPU's generator was drawn from"
+    theirs = error(REFUSED[name], "cpu")
+    assert (type(ours), str(ours)) == (type(theirs), str(theirs))
 
 
 def test_nan_is_refused_where_it_arises() -> None:

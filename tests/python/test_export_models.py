@@ -99,3 +99,18 @@ def test_dynamic_batch(rows: int, tmp_path: Path) -> None:
     export(model, inputs, archive, dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2, max=64)}})
     resized = {"x": torch.randn(rows, inputs["x"].shape[1])}
     torch.testing.assert_close(run(archive, resized), outputs_of(model, resized))
+
+
+class Solver(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.linalg.inv(x), torch.linalg.solve(x, y)
+
+
+def test_checks_of_values_are_left_out(tmp_path: Path) -> None:
+    """Decomposed, `inv` and `solve` check what they got: `torch.export` threads an effect token through them."""
+    inputs = {"x": torch.eye(3) * 2 + torch.ones(3, 3), "y": torch.arange(6.0).reshape(3, 2)}
+    program = torch.export.export(Solver(), (), inputs).run_decompositions()
+    assert any(spec.kind is torch.export.graph_signature.InputKind.TOKEN for spec in program.graph_signature.input_specs)
+    archive = tmp_path / "model.pt2"
+    torch.export.save(program, archive)
+    torch.testing.assert_close(run(archive, inputs), outputs_of(Solver(), inputs))

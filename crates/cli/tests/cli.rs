@@ -229,7 +229,7 @@ fn an_op_without_a_lowering_is_named_with_its_line() {
     assert_snapshot!(stderr(&output), @r"
     error: not supported: aten.no_such_op.default: no lowering for aten::no_such_op
       --> /home/user/generate.py:31, in forward
-       = help: `tputc ops` lists what is lowered; under torch.compile such an op can run on the host
+       = help: `tputc ops` lists what is lowered; an exported program may have it in simpler ops after `.run_decompositions()`; under torch.compile such an op can run on the host
     ");
 }
 
@@ -239,7 +239,7 @@ fn a_rejected_program_is_told_as_data_by_either_option() {
     let odd = odd_trace(folder.path());
     let output = tputc(&["lower", "--format", "json", path(&odd)]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
-    assert_snapshot!(stderr(&output), @r#"{"file":"/home/user/generate.py","function":"forward","help":"`tputc ops` lists what is lowered; under torch.compile such an op can run on the host","kind":"unsupported","line":31,"message":"no lowering for aten::no_such_op","module":null,"op":"aten.no_such_op.default","severity":"error"}"#);
+    assert_snapshot!(stderr(&output), @r#"{"file":"/home/user/generate.py","function":"forward","help":"`tputc ops` lists what is lowered; an exported program may have it in simpler ops after `.run_decompositions()`; under torch.compile such an op can run on the host","kind":"unsupported","line":31,"message":"no lowering for aten::no_such_op","module":null,"op":"aten.no_such_op.default","severity":"error"}"#);
     for args in [
         &["--diagnostics", "json", "lower", path(&odd)][..],
         &["lower", "--format", "bytecode", "--diagnostics", "json", path(&odd)],

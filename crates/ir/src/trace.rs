@@ -13,6 +13,7 @@ mod locate;
 pub mod schema;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod weights;
 
 pub use locate::Locator;
@@ -94,12 +95,13 @@ fn from_json(json: &[u8]) -> Result<Trace> {
         Err(e) => return Err(fault::explain(json, &e)),
     };
     check_version(file.schema_version)?;
-    let (graph, signature) = match (file.graph_module, file.graph) {
+    let (mut graph, signature) = match (file.graph_module, file.graph) {
         (Some(module), _) => (module.graph, module.signature),
         (None, Some(graph)) => (graph, file.signature),
         (None, None) => invalid!("this JSON holds no trace: it has neither `graph_module` nor `graph`"),
     };
-    let signature = signature.unwrap_or_default();
+    let mut signature = signature.unwrap_or_default();
+    tokens::take_out(&mut graph, &mut signature);
     check::graph(&graph)?;
     check::signature(&graph, &signature)?;
     Ok(Trace { graph, signature, range_constraints: file.range_constraints, weights: None })

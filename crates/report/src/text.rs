@@ -114,7 +114,11 @@ fn head(report: &Report, page: &mut Page) {
         true => count_of(target.num_devices as u64, "device"),
         false => format!("{} of {}", target.devices_used, count_of(target.num_devices as u64, "device")),
     };
-    page.line(&format!("Target    {}, {devices}, compiled by libtpu {}", target.device_kind, target.compiler));
+    // A program that is refused meets neither the devices nor their compiler.
+    let meets = |what: String, met: &str| if met.is_empty() { String::new() } else { what };
+    let kind = meets(format!("{}, ", target.device_kind), &target.device_kind);
+    let compiler = meets(format!(", compiled by libtpu {}", target.compiler), &target.compiler);
+    page.line(&format!("Target    {kind}{devices}{compiler}"));
     page.line(&format!(
         "          each {} bf16, {} HBM at {}, {} VMEM",
         rate(target.peak_flops, "FLOP/s"),
@@ -122,7 +126,8 @@ fn head(report: &Report, page: &mut Page) {
         rate(target.hbm_bandwidth, "B/s"),
         bytes(target.vmem_bytes as f64),
     ));
-    page.line(&format!("Program   {} traced ops, {:.12}", program.num_ops, program.hash));
+    let hash = meets(format!(", {:.12}", program.hash), &program.hash);
+    page.line(&format!("Program   {} traced ops{hash}", program.num_ops));
 }
 
 /// Rows that are shown as one.

@@ -93,7 +93,6 @@ fn row_major_bytes(bytes: &[u8], weight: &Weight, size: usize) -> Vec<u8> {
 /// The entries of an archive that holds one model.
 struct Archive {
     source: Source,
-    root: String,
     entries: Directory,
 }
 
@@ -138,7 +137,7 @@ impl Archive {
                 entries.insert(rest.to_owned(), data);
             }
         }
-        Ok(Archive { source, root: root.unwrap_or_default(), entries })
+        Ok(Archive { source, entries })
     }
 
     /// The name of its model: `model`, or the only one.
@@ -147,7 +146,7 @@ impl Archive {
         let models: Vec<String> = self.entries.keys().filter_map(name).collect();
         match &models[..] {
             [only] => Ok(only.clone()),
-            [] => invalid!("the archive `{}` holds no models/*.json; was it written by torch.export.save?", self.root),
+            [] => invalid!("the archive holds no models/*.json; was it written by torch.export.save?"),
             many if many.iter().any(|m| m == "model") => Ok("model".to_owned()),
             many => invalid!("the archive holds several models: {}", many.join(", ")),
         }
