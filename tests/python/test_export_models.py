@@ -110,7 +110,9 @@ def test_checks_of_values_are_left_out(tmp_path: Path) -> None:
     """Decomposed, `inv` and `solve` check what they got: `torch.export` threads an effect token through them."""
     inputs = {"x": torch.eye(3) * 2 + torch.ones(3, 3), "y": torch.arange(6.0).reshape(3, 2)}
     program = torch.export.export(Solver(), (), inputs).run_decompositions()
-    assert any(spec.kind is torch.export.graph_signature.InputKind.TOKEN for spec in program.graph_signature.input_specs)
+    assert any(
+        spec.kind is torch.export.graph_signature.InputKind.TOKEN for spec in program.graph_signature.input_specs
+    )
     archive = tmp_path / "model.pt2"
     torch.export.save(program, archive)
     torch.testing.assert_close(run(archive, inputs), outputs_of(Solver(), inputs))
