@@ -31,6 +31,7 @@ mod cells;
 mod choice;
 mod compare;
 mod complex;
+mod composite;
 mod condition;
 mod convolution;
 mod copy;
@@ -290,6 +291,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("embedding", index::embedding::OPS),
     ("embedding_bag", index::bags::OPS),
     ("extremes", reduce::extremes::OPS),
+    ("fft", composite::fft::OPS),
     ("foreach", foreach::OPS),
     ("fourier", fourier::OPS),
     ("gamma", special::GAMMA),
@@ -301,12 +303,15 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("join", join::OPS),
     ("ldl", linalg::LDL),
     ("least_squares", linalg::LEAST_SQUARES),
+    ("linalg", composite::linalg::OPS),
+    ("linalg_products", composite::products::OPS),
     ("logic", logic::OPS),
     ("loss", loss::OPS),
     ("lu", linalg::LU),
     ("margin_loss", margin_loss::OPS),
     ("masked", index::masked::OPS),
     ("matmul", matmul::OPS),
+    ("matrix_norms", composite::norms::OPS),
     ("matrix_exponential", linalg::EXPONENTIAL),
     ("moments", reduce::moments::OPS),
     ("normalization", normalization::OPS),
