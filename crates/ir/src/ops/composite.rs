@@ -2,7 +2,9 @@
 
 pub(super) mod fft;
 pub(super) mod linalg;
+pub(super) mod losses;
 pub(super) mod norms;
+pub(super) mod numeric;
 pub(super) mod products;
 
 use super::bounded::Bounded;
@@ -180,6 +182,14 @@ impl<'t> Torch<'t> {
         let mut outs = self.run(name, self.c.args.clone())?;
         outs.truncate(self.c.schema.returns.len());
         Ok(outs)
+    }
+
+    /// [`renamed`](Torch::renamed), but for one number.
+    pub(super) fn renamed_with(self, name: &str, argument: &str, number: Number) -> Result<Outs> {
+        let mut args = self.c.args.clone();
+        let place = self.c.schema.position(argument).ok_or_else(|| lost(name, argument))?;
+        args[place] = Arg::Scalar(Scalar::Known(number));
+        self.run(name, args)
     }
 
     /// Arguments behind the given ones are what they are by default.

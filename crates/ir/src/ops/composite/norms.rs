@@ -3,7 +3,7 @@
 use super::super::support::{dim, torch_name};
 use super::super::{OpDef, Sample, Scalar, err, ok};
 use super::linalg::singular_values;
-use super::{Torch, call, call_all, composite, renamed};
+use super::{Torch, call, call_all, composite};
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::{DType, Number, ensure, ensure_kernel, invalid};
@@ -76,12 +76,6 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[ok("f64[3,3]{1,5,3,4,1,2,2,3,6}, 'fro'"), ok("f64[2,3,3]{1,5,3,4,1,2,2,3,6}, 'nuc'"), err("f32[2,2], 'x'", "linalg.cond got an invalid norm type: x")]
     )
     .variants(&["linalg_cond.p_str_out"]),
-    renamed!(
-        "special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-        "logsumexp",
-        &[ok("f32[2,3], [1]"), ok("bf16[2,3], [0,1], true")]
-    )
-    .variants(&["special_logsumexp.out"]),
 ];
 
 const NORMS: &[Sample] = &[
