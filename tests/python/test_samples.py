@@ -115,6 +115,7 @@ NOT_SPECIAL = {
     "histogram.bin_ct": "PyTorch refuses data that is not finite, which a program cannot see",
     "_histogramdd_bin_edges": "as for one dimension",
     "_histogramdd_from_bin_cts": "as for one dimension",
+    "stft": "as for transforms",
     "householder": "factorisations meet infinities in other orders",
     "::inverse": "factorisations meet infinities in other orders",
     "::pinverse": "factorisations meet infinities in other orders",

@@ -6,6 +6,7 @@ pub(super) mod losses;
 pub(super) mod norms;
 pub(super) mod numeric;
 pub(super) mod products;
+pub(super) mod signal;
 
 use super::bounded::Bounded;
 use super::call::{Arg, Call, Outs, Scalar, TensorArg};

@@ -343,6 +343,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("scatter", index::scatter::OPS),
     ("search", search::OPS),
     ("segments", segments::OPS),
+    ("signal", composite::signal::OPS),
     ("sizes", views::numbers::OPS),
     ("softmax", softmax::OPS),
     ("sort", sort::OPS),
