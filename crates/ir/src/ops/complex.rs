@@ -1,10 +1,33 @@
 //! Complex numbers and their parts, which share a storage.
 
+use super::views::copies::read;
+use super::views::layout::transpose;
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::{DType, ensure};
+
+/// The conjugate transpose of matrices: a view of real ones. That of complex ones is a copy here.
+macro_rules! adjoint {
+    ($name:literal, $message:literal, $ranks:expr) => {
+        OpDef::maybe_view(
+            concat!("aten::", $name, "(Tensor(a) self) -> Tensor(a)"),
+            |c, l| {
+                let rank = l.sizes.len();
+                ensure!(rank == 0 || ($ranks).contains(&rank), concat!($message, " Got {}-D tensor."), rank);
+                Ok(if c.dtype_of("self")?.is_complex() { None } else { Some(vec![turned(l)?]) })
+            },
+            |c, b| {
+                let v = conj(c, b)?;
+                v.into_iter()
+                    .map(|v| v.map(|v| read(b, v, turned(&Layout::contiguous(b.shape(v)))?)).transpose())
+                    .collect()
+            },
+            ADJOINTS,
+        )
+    };
+}
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::maybe_view("aten::conj(Tensor self) -> Tensor", same_if_real, conj, PARTS)
@@ -28,7 +51,12 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new("aten::view_as_complex(Tensor self) -> Tensor", joined, AS_COMPLEX).seen_through(|_| Ok(Lens::Pairs)),
     OpDef::new("aten::view_as_complex_copy(Tensor self) -> Tensor", joined, AS_COMPLEX)
         .variants(&["view_as_complex_copy.out"]),
+    adjoint!("mH", "tensor.mH is only supported on matrices or batches of matrices.", 2..),
+    adjoint!("adjoint", "tensor.adjoint() is only supported on matrices or batches of matrices.", 2..),
+    adjoint!("matrix_H", "tensor.H is only supported on matrices (2-D tensors).", 2..3),
 ];
+
+const ADJOINTS: &[Sample] = &[ok("f32[2,3]"), ok("c64[2,3]"), ok("c128[]"), err("f32[3]", "Got 1-D tensor.")];
 
 const PARTS: &[Sample] = &[ok("f32[3]"), ok("c64[2,3]"), ok("c128[]"), ok("i64[2]")];
 const AS_REAL: &[Sample] =
@@ -40,6 +68,11 @@ const AS_COMPLEX: &[Sample] = &[
     err("f32[]", "Input tensor must have one or more dimensions"),
     err("i64[2]", "view_as_complex is only supported for half, float and double tensors"),
 ];
+
+/// With rows for columns.
+fn turned(l: &Layout) -> Result<Layout> {
+    if l.sizes.is_empty() { Ok(l.clone()) } else { transpose(l, -2, -1) }
+}
 
 fn same_if_real(c: &Call<'_>, layout: &Layout) -> Result<Option<Vec<Layout>>> {
     Ok((!c.dtype_of("self")?.is_complex()).then(|| vec![layout.clone()]))

@@ -1,5 +1,6 @@
 //! Ops that PyTorch makes of other ops, where a trace keeps them whole: calls of those others, as PyTorch's C++ makes them.
 
+pub(super) mod differences;
 pub(super) mod fft;
 pub(super) mod linalg;
 pub(super) mod losses;

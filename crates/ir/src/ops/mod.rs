@@ -281,6 +281,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("copy", copy::OPS),
     ("creation", creation::OPS),
     ("ctc", ctc::OPS),
+    ("differences", composite::differences::OPS),
     ("distance", distance::OPS),
     ("division", division::OPS),
     ("dropout", random::dropout::OPS),

@@ -255,11 +255,12 @@ fn old_svd(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// The number `name` as a tensor.
 fn tolerance(t: Torch<'_>, name: &str) -> Result<Option<ValueId>> {
-    t.c.optional_scalar(name)?.map(|s| t.c.scalar_value(t.b, &s, DType::F64)).transpose()
+    let dtype = t.c.dtype_of("self")?.real();
+    t.c.optional_scalar(name)?.map(|s| t.c.scalar_value(t.b, &s, dtype)).transpose()
 }
 
 fn zero(t: Torch<'_>) -> Result<ValueId> {
-    t.b.scalar(Number::Int(0), DType::F64)
+    t.b.scalar(Number::Int(0), DType::F32)
 }
 
 fn pinv(t: Torch<'_>, atol: Option<ValueId>, rtol: Option<ValueId>, hermitian: bool) -> Result<ValueId> {

@@ -213,10 +213,12 @@ fn bartlett(t: Torch<'_>, n: usize, dtype: DType, []: [f64; 0]) -> Result<ValueI
 }
 
 fn kaiser(t: Torch<'_>, n: usize, dtype: DType, [beta]: [f64; 1]) -> Result<ValueId> {
-    let place = call!(t, "sub.Scalar", ramp(t, n, DType::F64, 2.0 / (n - 1) as f64)?, 1.0)?;
+    let wide = dtype.accumulator();
+    let place = call!(t, "sub.Scalar", ramp(t, n, wide, 2.0 / (n - 1) as f64)?, 1.0)?;
+    // Rounding may leave the ends below 0.
     let square = call!(t, "clamp_min", call!(t, "rsub.Scalar", call!(t, "mul.Tensor", place, place)?, 1.0)?, 0.0)?;
     let size = call!(t, "i0", call!(t, "mul.Scalar", call!(t, "sqrt", square)?, beta)?)?;
-    let most = call!(t, "i0", t.b.scalar(Number::Float(beta), DType::F64)?)?;
+    let most = call!(t, "i0", t.b.scalar(Number::Float(beta), wide)?)?;
     t.b.convert(call!(t, "div.Tensor", size, most)?, dtype)
 }
 
