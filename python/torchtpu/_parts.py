@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses import FakeTensor
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
@@ -62,18 +63,31 @@ def cut(
     gm: fx.GraphModule,
     errors: Sequence[_native.Unsupported | UnsupportedOp],
     compile_part: Callable[[fx.GraphModule], Compiled],
+    *,
+    to_host: bool = True,
 ) -> Compiled:
-    """Cuts ``gm`` at the nodes that ``errors`` are about, and compiles what lies between."""
+    """Cuts ``gm`` at the nodes that ``errors`` are about, and compiles what lies between.
+
+    What takes a float of the data as a number runs on the host, too; without ``to_host`` it is refused.
+
+    Raises:
+        UnsupportedOp: there is such an op, and no ``to_host``.
+    """
     apart = {error.node: Apart.of(error) for error in errors if error.node}
+    takers = _takers_of_floats(gm, apart)
+    for op in () if to_host else takers.values():
+        raise UnsupportedOp(f"{op.op} ({op.place}) would have to run on the host: {op.reason}")
+    apart |= _reckoned_with(gm, apart) | takers
     for op in apart.values():
         how = "run on the host" if op.on_host else "be waited for"
         log.info("cut at %s (%s), which will %s: %s", op.op, op.place, how, op.reason)
+    _gather_arithmetic(gm, apart)
     parts, ops = _number(gm, apart)
     split: Any = split_module(gm, gm, lambda node: parts[node], keep_original_order=True)
     for name, child in split.named_children():
         # split_module renames nodes, but numbers its modules as we numbered the parts.
         between = ops.get(int(name.removeprefix("submod_")))
-        setattr(split, name, _Between(child, between) if between else _Part(compile_part(child)))
+        setattr(split, name, _Between(child, between) if between else _Part(child, compile_part))
 
     def call(args: list[Any]) -> Sequence[Any]:
         results = split.forward(*args)
@@ -123,11 +137,47 @@ def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, 
     return parts, ops
 
 
+def _reckoned_with(gm: fx.GraphModule, apart: dict[str, Apart]) -> dict[str, Apart]:
+    """Other numbers that are read and reckoned with: what is reckoned of two is reckoned where both are there."""
+    places = [op.place for op in apart.values() if not op.on_host]
+    reads = gm.graph.find_nodes(op="call_function", target=aten._local_scalar_dense.default) if places else []
+    reckoned = [node for node in reads if node.name not in apart and any(map(_is_arithmetic, node.users))]
+    return {node.name: Apart(f"{node.target}", places[0], "it gives a number", on_host=False) for node in reckoned}
+
+
+def _takers_of_floats(gm: fx.GraphModule, apart: dict[str, Apart]) -> dict[str, Apart]:
+    """Ops that would need a float of the data as a number, which no compiled part can give them."""
+    found = {}
+    for node in gm.graph.nodes:
+        if node.name in apart and node.meta.get(_FLOAT):
+            place = apart[node.name].place
+            for user in node.users:
+                if user.op == "call_function" and not _is_arithmetic(user):
+                    reason = "it takes a float that only the data tells"
+                    found[user.name] = Apart(str(user.target), place, reason, on_host=True)
+    return found
+
+
+def _gather_arithmetic(gm: fx.GraphModule, apart: dict[str, Apart]) -> None:
+    """Moves what is reckoned of floats that are read up to where the last of them is read."""
+    read = {node for node in gm.graph.nodes if node.name in apart and _is_number(node)}
+    for node in list(gm.graph.nodes):
+        if node in read or not _is_arithmetic(node) or read.isdisjoint(node.all_input_nodes):
+            continue
+        if not any(isinstance(n.meta.get("val"), torch.SymFloat) for n in (node, *node.all_input_nodes)):
+            continue
+        read.add(node)
+        places = {n: i for i, n in enumerate(gm.graph.nodes)}
+        max(node.all_input_nodes, key=places.__getitem__).append(node)
+
+
 def _is_arithmetic(node: fx.Node) -> bool:
-    """Whether it takes and gives nothing but numbers, or checks some."""
+    """Whether it takes and gives nothing but numbers, checks some, or makes a tensor of one for the host."""
     if node.op != "call_function" or not all(_is_number(source) for source in node.all_input_nodes):
         return False
     target = node.target
+    if target is aten.scalar_tensor.default:
+        return bool(node.all_input_nodes) and node.meta["val"].device.type == "cpu"
     return not target._schema.returns if isinstance(target, torch._ops.OpOverload) else _is_number(node)
 
 
@@ -136,13 +186,46 @@ def _is_number(node: fx.Node) -> bool:
 
 
 class _Part(torch.nn.Module):
-    def __init__(self, call: Compiled) -> None:
+    def __init__(self, body: fx.GraphModule, compile_part: Callable[[fx.GraphModule], Compiled]) -> None:
         super().__init__()
-        self.call = call
+        self.floats = _floats_as_tensors(body)
+        self.call = compile_part(body)
 
     def forward(self, *args: Any) -> Any:
-        outputs = self.call(list(args))
+        given = list(args)
+        for i in self.floats:
+            given[i] = torch.tensor(given[i], dtype=torch.float64, device="cpu")
+        outputs = self.call(given)
         return outputs[0] if len(outputs) == 1 else outputs
+
+
+# Marks what reads an input that stands for a float.
+_FLOAT = "torchtpu_float"
+
+
+def _floats_as_tensors(body: fx.GraphModule) -> list[int]:
+    """Makes inputs that are floats, which are data, into tensors that are read. Gives their positions."""
+    inputs = [node for node in body.graph.nodes if node.op == "placeholder"]
+    floats = [i for i, node in enumerate(inputs) if isinstance(node.meta.get("val"), torch.SymFloat)]
+    for i in floats:
+        number, users = inputs[i].meta["val"], list(inputs[i].users)
+        with body.graph.inserting_after(inputs[-1]):
+            read = body.graph.call_function(aten._local_scalar_dense.default, (inputs[i],))
+        read.meta |= {"val": number, _FLOAT: True}
+        if users:
+            read.meta["stack_trace"] = users[0].meta.get("stack_trace")
+        inputs[i].replace_all_uses_with(read, delete_user_cb=lambda user, kept=read: user is not kept)
+        with _fake_mode(body):
+            inputs[i].meta["val"] = torch.empty((), dtype=torch.float64, device="cpu")
+    if floats:
+        keep_tensors(body)
+        body.recompile()
+    return floats
+
+
+def _fake_mode(gm: fx.GraphModule) -> Any:
+    values = (node.meta.get("val") for node in gm.graph.nodes)
+    return next(v.fake_mode for v in values if isinstance(v, FakeTensor))
 
 
 class _Between(torch.nn.Module):

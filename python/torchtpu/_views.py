@@ -8,7 +8,7 @@ temporary, and they are made of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,19 @@ _REMADE = (
 )
 
 
-def remade_outputs() -> frozenset[int]:
-    """The positions, among the outputs of the forward graph being compiled, of those that AOTAutograd makes anew."""
+def _metadata() -> Any:
+    """What AOTAutograd knows of the forward graph being compiled, if there is one."""
     context = TracingContext.try_get()
-    metadata = context.fw_metadata if context else None
+    return context.fw_metadata if context else None
+
+
+def remade_outputs(kinds: Container[OutputType] = _REMADE) -> frozenset[int]:
+    """The positions, among the outputs of the forward graph being compiled, of those that AOTAutograd makes anew."""
+    metadata = _metadata()
     if metadata is None:
         return frozenset()
     first = len(metadata.tokens) + metadata.num_mutated_inp_runtime_indices
-    return frozenset(first + i for i, info in enumerate(metadata.output_info) if info.output_type in _REMADE)
+    return frozenset(first + i for i, info in enumerate(metadata.output_info) if info.output_type in kinds)
 
 
 @dataclass(frozen=True)
@@ -52,30 +57,35 @@ class View:
 
 def user_outputs() -> range:
     """The positions, among the outputs of the forward graph being compiled, of those that the user gets."""
-    context = TracingContext.try_get()
-    metadata = context.fw_metadata if context else None
+    metadata = _metadata()
     if metadata is None:
         return range(0)
     first = len(metadata.tokens) + metadata.num_mutated_inp_runtime_indices
     return range(first, first + len(metadata.output_info))
 
 
-def add_temporaries(gm: fx.GraphModule, among: Iterable[int]) -> list[View]:
-    """Lets ``gm`` give what several of its outputs ``among`` are views of, instead of them."""
+def add_temporaries(gm: fx.GraphModule, among: Sequence[int]) -> list[View]:
+    """Lets ``gm`` give what several of its outputs ``among`` are views of, instead of them.
+
+    Those that AOTAutograd makes anew of one another, too: it makes them of what is given for the other.
+    """
+    of_inputs = remade_outputs((OutputType.alias_of_input,))
     output = next(iter(reversed(gm.graph.nodes)))
     outputs = list(output.args[0])
     views: list[View] = []
     unknown: list[fx.Node] = []
     for temporary, positions in _overlapping(outputs, among).items():
-        of = next((i for i in positions if outputs[i] is temporary), len(outputs))
-        if of == len(outputs):
+        ours = [i for i in positions if i not in of_inputs and outputs[i] is not temporary]
+        # Not what is kept for the gradients, which nobody may write.
+        given = range(among[0], among[-1] + 1 + _metadata().num_intermediate_bases)
+        of = next((i for i in given if outputs[i] is temporary), len(outputs))
+        if ours and of == len(outputs):
             outputs.append(temporary)
-        for i in positions:
-            if outputs[i] is not temporary:
-                numbers = _layout(outputs[i])
-                views.append(View(i, of, outputs[i].meta["val"].dtype, tuple(known for known, *_ in numbers)))
-                unknown += [_number(gm, outputs[i], *how) for known, *how in numbers if known is None]
-                outputs[i] = None
+        for i in ours:
+            numbers = _layout(outputs[i])
+            views.append(View(i, of, outputs[i].meta["val"].dtype, tuple(known for known, *_ in numbers)))
+            unknown += [_number(gm, outputs[i], *how) for known, *how in numbers if known is None]
+            outputs[i] = None
     if views:
         output.args = ((*outputs, *unknown),)
         gm.recompile()
@@ -135,6 +145,7 @@ def with_views(
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """``call``, of whose outputs the first ``results`` are the user's, with ``views`` among them."""
     unknown = sum(number is None for view in views for number in view.numbers)
+    differentiable = _is_differentiable()
 
     def run(args: list[Any]) -> Sequence[Any]:
         outputs = list(call(args))
@@ -143,10 +154,18 @@ def with_views(
             offset, *layout = (next(given) if number is None else number for number in view.numbers)
             sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
             of = outputs[view.of] if outputs[view.of].dtype == view.dtype else outputs[view.of].view(view.dtype)
-            outputs[view.result] = of.as_strided(sizes, strides, offset)
+            result = of.as_strided(sizes, strides, offset)
+            # As a view, autograd would take it for one of what becomes a result with a gradient.
+            outputs[view.result] = result.detach() if differentiable else result
         return outputs[:results]
 
     return run
+
+
+def _is_differentiable() -> bool:
+    """Whether the forward graph being compiled has results that have gradients."""
+    metadata = _metadata()
+    return metadata is not None and any(info.requires_grad for info in metadata.output_info)
 
 
 def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[int]:

@@ -27,6 +27,7 @@ from torchtpu import _native, _plugins
 from torchtpu._beyond import take_parts, with_parts
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
+from torchtpu._forks import about_to_compile
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._overlaps import overlapping_write
@@ -158,7 +159,7 @@ def compile_graph(
     draw_again(gm)
     keep_tensors(gm)
     again, results = remade(), _results(gm)
-    shared = add_temporaries(gm, [i for i in user() if i not in again])
+    shared = add_temporaries(gm, user())
     views = add_places(gm, again)
     effects, needed = take_effects(gm)
     try:
@@ -209,6 +210,7 @@ def _boxed(call: Compiled) -> Compiled:
 def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Compiled:
     if not any(node.op == "call_function" for node in gm.graph.nodes) and not _lifts(gm):
         return _boxed(_passing_on(gm))
+    about_to_compile()
     start = time.perf_counter()
     try:
         walked = walk(gm, static)
@@ -246,11 +248,14 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
     index = _device_index(gm)
     program.prepare(index or 0)
     run = program if index is None else _on_device(program, gm, index)
-    lazy = _lazy_inputs(gm)
+    lazy, ragged = _lazy_inputs(gm), _ragged_sizes(gm)
     constants = walked.constants
 
     def call(args: list[Any]) -> Sequence[Any]:
         written = []
+        sizes = {i: args[i] for i in ragged if not isinstance(args[i], int)}
+        for i in sizes:
+            args[i] = UNKNOWN_SIZE  # as it was checked: nothing is computed of it
         for i, mutated in lazy:
             value = args[i].resolve_conj().resolve_neg()
             if mutated:
@@ -258,6 +263,11 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
             args[i] = value
         args.extend(constants)
         outputs = run(args)
+        if sizes:
+            outputs = list(outputs)
+            for i, size in sizes.items():
+                for place in ragged[i]:
+                    outputs[place] = size
         for tensor, value in written:
             tensor.copy_(value)
         args.clear()
@@ -278,7 +288,8 @@ def _passing_on(gm: fx.GraphModule) -> Compiled:
 
 
 def _cut(gm: fx.GraphModule, errors: Sequence[_native.Unsupported | UnsupportedOp], options: Options) -> Compiled:
-    return _boxed(cut(gm, errors, lambda part: _compile(part, frozenset(), options)))
+    to_host = options.fallback == "cpu"
+    return _boxed(cut(gm, errors, lambda part: _compile(part, frozenset(), options), to_host=to_host))
 
 
 def _device_index(gm: fx.GraphModule) -> int | None:
@@ -335,8 +346,10 @@ def _hints(gm: fx.GraphModule) -> tuple[dict[str, int], bool]:
             if isinstance(size, torch.SymInt):
                 shapes: Any = size.node.shape_env
                 seen, free = shapes.backed_var_to_val, size.node.expr.free_symbols
-                symbols.update((str(s), int(seen.get(s, UNKNOWN_SIZE))) for s in free)
-                known = known and all(s in seen for s in free)
+                # Rows of a nested tensor that differ in length have a symbol without a number for that.
+                numbers = {s: seen[s] for s in free if s in seen and getattr(seen[s], "is_Integer", True)}
+                symbols.update((str(s), int(numbers.get(s, UNKNOWN_SIZE))) for s in free)
+                known = known and len(numbers) == len(free)
     return symbols, known
 
 
@@ -364,6 +377,16 @@ def _lazy_inputs(gm: fx.GraphModule) -> list[tuple[int, bool]]:
     return [
         (i, any(user.target is torch.ops.aten.copy_.default and user.args[0] is n for user in n.users)) for i, n in lazy
     ]
+
+
+def _ragged_sizes(gm: fx.GraphModule) -> dict[int, list[int]]:
+    """Inputs that are sizes, and the results that they are: that of a nested tensor's rows of different lengths is no
+    number, and comes as it is and goes back."""
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    (results,) = next(iter(reversed(gm.graph.nodes))).args
+    results = results if isinstance(results, (tuple, list)) else [results]
+    sizes = {n: i for i, n in enumerate(inputs) if isinstance(n.meta.get("val"), torch.SymInt)}
+    return {i: [place for place, result in enumerate(results) if result is n] for n, i in sizes.items()}
 
 
 def _is_lazy(value: torch.Tensor) -> bool:

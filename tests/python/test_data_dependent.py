@@ -193,3 +193,33 @@ def test_a_number_that_only_leaves_the_graph_is_never_read() -> None:
     step, before = torch.compile(total, backend="torchtpu", fullgraph=True, options=ERROR), reads(total)
     assert step(torch.ones(3)) == 3.0
     assert reads(total) == before
+
+
+FLOATS: dict[str, Callable[[Tensor], Any]] = {
+    "given": lambda x: (x + 1, x.sum().item() * 2),
+    "two": lambda x: (x * x.sum().item() + x.mean().item(), x.sum().item() * x.mean().item() + 1),
+    "of an integer": lambda x: (x.cos(), x.sum().long().item() / 2),
+    "multiplied": lambda x: (x * x.sum().item() ** 2, x.sum().item() / 3),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_are_reckoned_with(name: str, device: str) -> None:
+    torch._dynamo.reset()
+    x = torch.arange(1.0, 4.0, device=device)
+    compiled = torch.compile(FLOATS[name], backend="torchtpu", fullgraph=True, options=ERROR)
+    torch.testing.assert_close(compiled(x), FLOATS[name](x))
+
+
+def filled(x: Tensor) -> Tensor:
+    return x.new_full((3,), x.sum().item() * 2) + x
+
+
+def test_what_takes_a_float_as_a_number_runs_on_the_host() -> None:
+    x = torch.arange(1.0, 4.0)
+    with pytest.warns(UserWarning, match=r"new_full.*takes a float that only the data tells"):
+        torch.testing.assert_close(torch.compile(filled, backend="torchtpu", fullgraph=True)(x), filled(x))
+    torch._dynamo.reset()
+    with pytest.raises(torchtpu.UnsupportedOp, match=rf"new_full.*{__file__}:\d+.*takes a float"):
+        torch.compile(filled, backend="torchtpu", fullgraph=True, options=ERROR)(x)

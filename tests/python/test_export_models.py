@@ -116,3 +116,32 @@ def test_checks_of_values_are_left_out(tmp_path: Path) -> None:
     archive = tmp_path / "model.pt2"
     torch.export.save(program, archive)
     torch.testing.assert_close(run(archive, inputs), outputs_of(Solver(), inputs))
+
+
+WHOLE = {
+    "rfft": lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho") * 2, n=4, norm="ortho"),
+    "stft": lambda x: torch.stft(x.flatten(), 8, window=torch.hann_window(8), return_complex=True).abs(),
+    "inv": torch.linalg.inv,
+    "slogdet": lambda x: torch.linalg.slogdet(x).logabsdet,
+    "matrix_norm": lambda x: torch.linalg.matrix_norm(x, "nuc"),
+    "quantile": lambda x: torch.quantile(x, 0.3, dim=1),
+    "triplet": lambda x: nn.functional.triplet_margin_loss(x, x + 1, x * 2),
+    "trapezoid": lambda x: torch.trapezoid(x, dx=0.5),
+}
+
+
+class Whole(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return WHOLE[self.name](x)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_ops_that_an_export_keeps_whole(name: str, tmp_path: Path) -> None:
+    inputs = {"x": torch.eye(4) * 3 + torch.arange(16.0).reshape(4, 4) / 8}
+    archive = tmp_path / "model.pt2"
+    export(Whole(name), inputs, archive)
+    torch.testing.assert_close(run(archive, inputs), outputs_of(Whole(name), inputs))

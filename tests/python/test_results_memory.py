@@ -129,3 +129,29 @@ def test_results_can_be_resized(device: str) -> None:
     y = compiled(x).resize_(5, 4)
     torch.testing.assert_close(y[:3], x * 2)
     torch.testing.assert_close(torch.compile(outs_that_grow, backend="torchtpu")(x), outs_that_grow(x))
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_detached_parts_share_memory_and_have_no_gradient(device: str) -> None:
+    def program(x: Tensor) -> Any:
+        y = x * 2
+        return y, y.view(-1), y.view(-1).detach()
+
+    x = torch.ones(2, 3, device=device, requires_grad=True)
+    y, line, detached = torch.compile(program, backend="torchtpu")(x)
+    assert (y.requires_grad, line.requires_grad, detached.requires_grad) == (True, True, False)
+    detached.zero_()
+    assert y.sum().item() == line.sum().item() == 0
+    (y.sum() + line.sum()).backward()
+    assert x.grad.sum().item() == 24
+    _, row = torch.compile(lambda x: ((y := x * 2), y[0].detach()), backend="torchtpu")(x)
+    assert not row.requires_grad
+
+
+def test_what_the_gradient_needs_is_not_changed_unseen() -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+    compiled = torch.compile(lambda x: ((y := x.exp()).sum(), y[0].detach(), y[1].detach()), backend="torchtpu")
+    loss, row, _ = compiled(x)
+    row.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

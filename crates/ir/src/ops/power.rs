@@ -7,7 +7,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure};
+use crate::{DType, ensure, unsupported};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -95,6 +95,9 @@ pub(super) static OPS: &[OpDef] = &[
 fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
     let dtype = to_float(c, result_type(c, b, &operands));
+    if dtype.is_complex() {
+        unsupported!("ldexp of complex numbers has no lowering");
+    }
     let wide = if dtype.size() < 4 { DType::F32 } else { dtype };
     let scaled = elementwise(c, b, operands, wide, |[x, exponent]| {
         let (two, half) = (x.constant(2.0), (exponent * 0.5).floor());

@@ -7,7 +7,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure};
+use crate::{DType, ensure, unsupported};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -187,6 +187,9 @@ fn spaced(c: &Call<'_>, b: &Builder, name: &str, dtype: DType) -> Result<ValueId
     ensure!(steps >= 0, "number of steps must be non-negative");
     let wide = if dtype.is_int() { DType::F32 } else { dtype.accumulator() };
     let (start, end) = (c.operand(b, "start")?, c.operand(b, "end")?);
+    if dtype.is_complex() || super::support::result_type(c, b, &[start.clone(), end.clone()]).is_complex() {
+        unsupported!("{name} of complex numbers has no lowering");
+    }
     let ends = super::support::common_shape(b, &[start.clone(), end.clone()])?;
     ensure!(ends.is_empty(), "{name} only supports 0-dimensional start and end tensors");
     let counts = b.iota(wide, &[steps as usize], 0)?;

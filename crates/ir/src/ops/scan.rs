@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Op, Reducer, Unary, Window};
-use crate::{DType, ensure};
+use crate::{DType, ensure, unsupported};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -152,6 +152,9 @@ fn extremes(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
 fn logcumsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let (d, dtype) = (dim(c.int("dim")?, b.rank(v))?, b.dtype(v));
+    if dtype.is_complex() {
+        unsupported!("logcumsumexp of complex numbers has no lowering");
+    }
     if !dtype.is_float() {
         return not_implemented("logcumsumexp_out_cpu", dtype);
     }

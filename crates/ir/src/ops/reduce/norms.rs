@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer, Unary};
-use crate::{DType, ensure, ensure_kernel, invalid};
+use crate::{DType, ensure, ensure_kernel, invalid, unsupported};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -297,7 +297,9 @@ fn logsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let over = Over::dims(c, b)?;
     let dtype = to_float(c, b.dtype(over.v));
     let wide = over.with(b.convert(b.convert(over.v, dtype)?, dtype.accumulator())?);
-    ensure!(!dtype.is_complex(), "logsumexp of complex numbers has no lowering");
+    if dtype.is_complex() {
+        unsupported!("logsumexp of complex numbers has no lowering");
+    }
     let max = b.reduce(wide.v, Reducer::Maximum, &wide.dims)?;
     let infinite =
         b.compare(Comparison::Eq, b.unary(Unary::Abs, max)?, b.full_like(max, Number::Float(f64::INFINITY))?)?;
