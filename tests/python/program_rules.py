@@ -21,6 +21,10 @@ LEFT_OUT = {
     "aten::_linalg_eigh": "eigenvectors may be turned round",
     "aten::_linalg_svd": "singular vectors may be turned round",
     "aten::linalg_eig.": "eigenvectors may be turned round",
+    "aten::linalg_eigh.": "eigenvectors may be turned round",
+    "aten::linalg_svd.": "singular vectors may be turned round",
+    "aten::svd.": "singular vectors may be turned round",
+    "aten::linalg_eigvals.": "eigenvalues come in any order",
     "aten::_linalg_eigvals": "eigenvalues come in any order",
     "aten::linalg_polar": "of a singular matrix the turn is free",
     "aten::_amp_update_scale_": "what it gives is its first operand, and a copy with us",
@@ -52,7 +56,7 @@ BITS = ["copysign", "signbit", "view.dtype", "frexp", "nextafter"]
 CHOOSING = ["topk", "kthvalue", "median", "mode"]
 # Ops whose results are views of several tensors, or are one of them: with us they are copies, which later writes do not
 # reach.
-VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors", "cartesian_prod", "aten::lift."]
+VIEWS_OF_SEVERAL = ["meshgrid", "broadcast_tensors", "cartesian_prod", "aten::lift.", "mH", "matrix_H", "adjoint"]
 # Ops not called with NaN and infinities, besides those that samples are not.
 NOT_SPECIAL = {
     "margin_loss": "PyTorch's kernels multiply infinities with zeros, or do not",
