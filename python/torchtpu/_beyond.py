@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.graph import _parse_stack_trace as parsed_stack_trace
 
 from torchtpu._errors import UnsupportedOp
+from torchtpu._lines import line_of, place_of
 
 aten = torch.ops.aten
 
@@ -56,15 +56,14 @@ def take_parts(gm: fx.GraphModule) -> list[Part]:
 
 def _computed(node: fx.Node, computed: set[fx.Node]) -> UnsupportedOp:
     names = ", ".join(sorted(n.name for n in computed))
-    frame = parsed_stack_trace(node.meta.get("stack_trace") or "")
-    place = f" ({frame.file}:{frame.lineno})" if frame else ""
+    line, place = line_of(node), place_of(node)
     error = UnsupportedOp(
         f"aten.as_strided.default{place} reads the storage of an input at places that the graph computes ({names}), "
         "and a compiled graph is given the view alone. Compute them outside the compiled function, or index the tensor."
     )
     error.op = "aten.as_strided.default"
-    if frame:
-        error.file, error.line = frame.file, int(frame.lineno)
+    if line:
+        error.file, error.line = line
     return error
 
 

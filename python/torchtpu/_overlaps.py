@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
-from torch.fx.graph import _parse_stack_trace as parsed_stack_trace
 
 from torchtpu._errors import CompileError
+from torchtpu._lines import line_of, place_of
 
 _IN_PLACE = {
     *(operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod),
@@ -53,12 +53,11 @@ def _is_expanded(target: Any) -> bool:
 
 
 def _refusal(node: fx.Node) -> CompileError:
-    frame = parsed_stack_trace(node.meta.get("stack_trace") or "")
-    place = f" ({frame.file}:{frame.lineno})" if frame else ""
+    line, place = line_of(node), place_of(node)
     error = CompileError(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         f"Please clone() the tensor before performing the operation.{place}"
     )
-    if frame:
-        error.file, error.line = frame.file, int(frame.lineno)
+    if line:
+        error.file, error.line = line
     return error

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from torchtpu import _native
 from torchtpu._errors import DataDependentOp, UnsupportedOp
+from torchtpu._lines import line_of
 from torchtpu._stats import record_fallback, record_read
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -139,23 +140,27 @@ def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, 
 
 def _reckoned_with(gm: fx.GraphModule, apart: dict[str, Apart]) -> dict[str, Apart]:
     """Other numbers that are read and reckoned with: what is reckoned of two is reckoned where both are there."""
-    places = [op.place for op in apart.values() if not op.on_host]
-    reads = gm.graph.find_nodes(op="call_function", target=aten._local_scalar_dense.default) if places else []
+    if all(op.on_host for op in apart.values()):
+        return {}
+    reads = gm.graph.find_nodes(op="call_function", target=aten._local_scalar_dense.default)
     reckoned = [node for node in reads if node.name not in apart and any(map(_is_arithmetic, node.users))]
-    return {node.name: Apart(f"{node.target}", places[0], "it gives a number", on_host=False) for node in reckoned}
+    return {node.name: _apart(node, "it gives a number", on_host=False) for node in reckoned}
 
 
 def _takers_of_floats(gm: fx.GraphModule, apart: dict[str, Apart]) -> dict[str, Apart]:
     """Ops that would need a float of the data as a number, which no compiled part can give them."""
-    found = {}
+    found: dict[str, Apart] = {}
     for node in gm.graph.nodes:
         if node.name in apart and node.meta.get(_FLOAT):
-            place = apart[node.name].place
-            for user in node.users:
-                if user.op == "call_function" and not _is_arithmetic(user):
-                    reason = "it takes a float that only the data tells"
-                    found[user.name] = Apart(str(user.target), place, reason, on_host=True)
+            takers = (user for user in node.users if user.op == "call_function" and not _is_arithmetic(user))
+            why = "it takes a float that only the data tells"
+            found |= {user.name: _apart(user, why, on_host=True) for user in takers}
     return found
+
+
+def _apart(node: fx.Node, reason: str, *, on_host: bool) -> Apart:
+    line = line_of(node)
+    return Apart(str(node.target), f"{line[0]}:{line[1]}" if line else "unknown place", reason, on_host)
 
 
 def _gather_arithmetic(gm: fx.GraphModule, apart: dict[str, Apart]) -> None:
@@ -167,8 +172,7 @@ def _gather_arithmetic(gm: fx.GraphModule, apart: dict[str, Apart]) -> None:
         if not any(isinstance(n.meta.get("val"), torch.SymFloat) for n in (node, *node.all_input_nodes)):
             continue
         read.add(node)
-        places = {n: i for i, n in enumerate(gm.graph.nodes)}
-        max(node.all_input_nodes, key=places.__getitem__).append(node)
+        max(node.all_input_nodes).append(node)  # nodes are ordered as they stand
 
 
 def _is_arithmetic(node: fx.Node) -> bool:

@@ -688,36 +688,3 @@ def test_nested_tensors_of_rows_of_different_lengths(name):
         torch.testing.assert_close(ours.values(), theirs.values())
         assert [t.shape for t in ours.unbind()] == [t.shape for t in theirs.unbind()]
         (ours + theirs).values()  # both have the rows of `n`
-
-
-COMPLEX = {
-    "logsumexp": lambda x: x.logsumexp(0),
-    "logcumsumexp": lambda x: x.logcumsumexp(0),
-    "ldexp": lambda x: torch.ldexp(x, torch.tensor(2)),
-    "linspace": lambda x: x + torch.linspace(0, 1j, 2),
-    "logspace": lambda x: x + torch.logspace(0, 1 + 1j, 2, dtype=torch.complex64),
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*runs on the host")
-@pytest.mark.parametrize("name", COMPLEX)
-def test_functions_of_complex_numbers_without_a_lowering_run_on_the_host(name):
-    check(COMPLEX[name], torch.tensor([1 + 2j, -1 + 0.5j]))
-
-
-def test_compiling_in_a_fork_is_refused():
-    script = """
-    import os, torch
-    torch.compile(lambda x: x.cos(), backend="torchtpu")(torch.ones(2))
-    if (pid := os.fork()) == 0:
-        try:
-            torch.compile(lambda x: x.sin() * 2, backend="torchtpu")(torch.ones(3))
-        except RuntimeError as error:
-            print(error, flush=True)
-        os._exit(0)
-    os.waitpid(pid, 0)
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "cannot compile in a forked process" in run.stdout and "multiprocessing_context" in run.stdout

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import opdb
 import pytest
+import torch
 import torchtpu
 from device_exclusions import KNOWN_COMPILED_FAILURES
 
@@ -39,3 +40,19 @@ def test_a_wrong_compiled_result_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(opdb, "call", lambda op, first, args, kwargs: eager(op, first, args, kwargs) + 0.5)
     with pytest.raises(opdb.Disagreement):
         pair.run(SAMPLES)
+
+
+COMPLEX = {
+    "logsumexp": lambda x: x.logsumexp(0),
+    "logcumsumexp": lambda x: x.logcumsumexp(0),
+    "ldexp": lambda x: torch.ldexp(x, torch.tensor(2)),
+    "linspace": lambda x: x + torch.linspace(0, 1j, 2),
+    "logspace": lambda x: x + torch.logspace(0, 1 + 1j, 2, dtype=torch.complex64),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the host")
+@pytest.mark.parametrize("name", COMPLEX)
+def test_functions_of_complex_numbers_without_a_lowering_run_on_the_host(name: str) -> None:
+    x = torch.tensor([1 + 2j, -1 + 0.5j])
+    torch.testing.assert_close(torch.compile(COMPLEX[name], backend="torchtpu")(x), COMPLEX[name](x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 
 import pytest
@@ -127,3 +128,21 @@ def test_a_thread_reads_what_a_compiled_call_of_another_replaces():
     over.set()
     reader.join()
     assert seen == {2.0}
+
+
+def test_compiling_in_a_fork_is_refused() -> None:
+    script = """
+    import os, torch
+    torch.compile(lambda x: x.cos(), backend="torchtpu")(torch.ones(2))
+    if (pid := os.fork()) == 0:
+        try:
+            torch.compile(lambda x: x.sin() * 2, backend="torchtpu")(torch.ones(3))
+        except RuntimeError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "cannot compile in a forked process" in run.stdout and "multiprocessing_context" in run.stdout

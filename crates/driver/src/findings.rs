@@ -12,23 +12,16 @@ const LARGEST_BUCKET: i64 = 1 << 20;
 /// Values smaller than this cost nothing worth telling, whatever their type, in elements.
 const SMALL: usize = 1024;
 
-/// What to do about an op without a lowering. `torch.export` keeps those of PyTorch's whole that consist of others.
-fn unlowered_help(op: &str) -> &'static str {
-    if op.starts_with("aten.") {
-        "an exported program may have it in simpler ops after `.run_decompositions()`; under torch.compile it runs on the host \
-         between two compiled parts"
-    } else {
-        "under torch.compile it runs on the host between two compiled parts"
-    }
-}
-
 /// Everything that keeps the program from being compiled as one, in its order.
 pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
     let unlowered = program.unsupported().into_iter().map(|op| Finding {
         severity: Severity::Error,
         kind: "unlowered".to_owned(),
         message: format!("{} has no lowering: {}", op.op, op.reason),
-        help: Some(unlowered_help(&op.op).to_owned()),
+        help: Some(format!(
+            "{}under torch.compile it runs on the host between two compiled parts",
+            ir::import::simpler_ops(&op.op)
+        )),
         source: source(&op.loc),
     });
     let data = ir::import::data_dependent_ops(program.trace()).into_iter().map(|(_, op, loc)| Finding {

@@ -21,7 +21,7 @@ mod sizes;
 mod survey;
 
 pub use inputs::{InputType, bind};
-pub use survey::{data_dependent_ops, unsupported_ops};
+pub use survey::{data_dependent_ops, simpler_ops, unsupported_ops};
 
 use crate::alias::{Aliases, CellId, Strides, TensorId};
 use crate::builder::Builder;

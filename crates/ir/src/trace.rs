@@ -123,7 +123,8 @@ impl Trace {
     ///
     /// # Errors
     /// As [`read`].
-    pub fn new(graph: Graph, signature: Signature) -> Result<Trace> {
+    pub fn new(mut graph: Graph, mut signature: Signature) -> Result<Trace> {
+        tokens::take_out(&mut graph, &mut signature);
         check::graph(&graph)?;
         check::signature(&graph, &signature)?;
         Ok(Trace { graph, signature, range_constraints: BTreeMap::new(), weights: None })

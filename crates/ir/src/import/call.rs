@@ -404,17 +404,15 @@ pub(super) fn results(node: &Node) -> Result<Results<'_>> {
     Ok(names)
 }
 
-/// What to do about an op that is not in the table.
-const UNKNOWN_OP: &str = "`tputc ops` lists what is lowered; under torch.compile such an op can run on the host";
-/// The same for one of PyTorch's own: `torch.export` keeps those whole that consist of others.
-const UNKNOWN_OP_OF_PYTORCH: &str = "`tputc ops` lists what is lowered; an exported program may have it in simpler ops after \
-                                     `.run_decompositions()`; under torch.compile such an op can run on the host";
-
 /// The error for a node without an entry in the table.
 fn no_lowering(node: &Node) -> Error {
     match survey::qualified(&node.target) {
-        Some(name) => Error::unsupported(format!("no lowering for {}", name.trim_end_matches(".default")))
-            .with_help(if name.starts_with("aten::") { UNKNOWN_OP_OF_PYTORCH } else { UNKNOWN_OP }),
+        Some(name) => {
+            Error::unsupported(format!("no lowering for {}", name.trim_end_matches(".default"))).with_help(format!(
+                "`tputc ops` lists what is lowered; {}under torch.compile such an op can run on the host",
+                survey::simpler_ops(&name)
+            ))
+        }
         None => Error::unsupported(format!("`{}` is no op of PyTorch's", node.target)),
     }
 }

@@ -39,6 +39,13 @@ pub fn unsupported_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
     found
 }
 
+/// What may be done about an op of PyTorch's own without a lowering: `torch.export` keeps those whole that consist of others.
+/// Empty for ops of other libraries. `op` is named as in a trace or as in a schema.
+pub fn simpler_ops(op: &str) -> &'static str {
+    let of_pytorch = op.starts_with("aten.") || op.starts_with("aten::");
+    if of_pytorch { "an exported program may have it in simpler ops after `.run_decompositions()`; " } else { "" }
+}
+
 /// The nodes whose results have a shape, or are a number, that only the data tells: position, op and place of each, in order.
 pub fn data_dependent_ops(trace: &Trace) -> Vec<(usize, String, Loc)> {
     let mut locator = Locator::default();
