@@ -37,7 +37,7 @@ class Op:
         namespace = name.split("::")[0]
         variants = [v if "." in v else f"{v}.default" for v in rows[0]["variants"]]
         self.overloads = [self.functional, *(overload(f"{namespace}::{v}") for v in variants)]
-        base = name.split("::")[1]
+        base = rules.base_name(name)
         self.public = not base.startswith(rules.TRUSTING) and "backward" not in base
         self.together = any(part in name for part in rules.BELONG_TOGETHER)
         # Gradients come first, then what was computed before, which belongs together too.
@@ -213,6 +213,8 @@ class Generator:
             same = [ref for ref in self.live if self.is_like(ref, x.dtype, x.shape) and ref not in outs.values()]
             fresh = not same or self.random.random() < 0.5
             outs[name] = self.input(self.data(x.dtype, list(x.shape))) if fresh else self.random.choice(same)
+        if any(rules.overlaps(self.tensor(ref)) for ref in outs.values()):
+            raise Rejected("kernels write as many elements as there are, past the end of a place that holds fewer")
         self.check_out(called, (given, named), results, outs)
         return outs
 
