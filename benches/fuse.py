@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torchtpu import _plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 PATTERNS = ROOT / "testdata" / "patterns"
@@ -87,7 +88,8 @@ def tpu_costs(target: str, programs: list[str]) -> list[dict[str, Any]]:
 
 def lines(command: list[str]) -> list[dict[str, Any]]:
     """What a command prints: a line of JSON each."""
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT)
+    env = {**os.environ, "TORCHTPU_PLUGIN": _plugins.find("cpu")}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT, env=env)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -1,8 +1,9 @@
 //! What the optimizer is worth on single patterns: `cargo run --release -p torchtpu-driver --example patterns ROUNDS
 //! FILE...`
 //!
-//! Each FILE is a graph in the text form. It is compiled for the CPU as it stands and optimized, and both are run in turn,
-//! ROUNDS times; every pair of times goes to standard output, a line of JSON a file.
+//! Each FILE is a graph in the text form. It is compiled for the CPU, by the plugin that `TORCHTPU_PLUGIN` names, as it
+//! stands and optimized, and both are run in turn, ROUNDS times; every pair of times goes to standard output, a line of
+//! JSON a file.
 
 use ir::ops::sample::data::SplitMix;
 use ir::{DType, Graph, Number, TensorType};
@@ -18,7 +19,7 @@ fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
     let usage = "patterns ROUNDS FILE...";
     let rounds: usize = args.next().ok_or(usage)?.parse()?;
-    let session = Session::fitting_the_host(Some("cpu"), None)?;
+    let session = Session::fitting_the_host(None, None)?;
     for file in args {
         println!("{}", pattern(&session, Path::new(&file), rounds)?);
     }

@@ -6,10 +6,10 @@
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
-//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements of rows are
-//! found among integers ([`row_maximum`]), rows are summed in parts ([`row_sums`]), neighbouring dimensions are reduced as one
-//! ([`joined_dims`]), and keys are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured,
-//! on XLA's CPU plugin with 2 cores.
+//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements and
+//! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys
+//! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
+//! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets no reshapes that move rows ([`apart`](mod@apart)).
 
@@ -29,8 +29,7 @@ mod pointwise;
 mod product_order;
 mod read_first;
 mod rebuild;
-mod row_maximum;
-mod row_sums;
+mod rows_in_parts;
 mod side;
 mod single_window;
 #[cfg(test)]
@@ -137,7 +136,7 @@ impl Rewrite {
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
 const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
 const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
-const OF_LOOPS: &[Rule] = &[row_maximum::RULE, row_sums::RULE, joined_dims::RULE, packed_sort::RULE];
+const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_dims::RULE, packed_sort::RULE];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {

@@ -380,19 +380,6 @@ fn of_form(form: usize, n: usize, dtype: DType) -> Convolution {
     }
 }
 
-/// A graph of one maximum or minimum over dimensions anywhere.
-pub(super) fn maximum(r: &mut Random) -> Graph {
-    let b = Builder::new("maximum");
-    at(&b, 7);
-    let shape: Shape = (0..r.within(1, 3)).map(|_| if r.below(20) == 0 { 0 } else { r.within(1, 24) }).collect();
-    let dims: Dims = (0..shape.len()).filter(|&d| d + 1 == shape.len() || r.below(3) == 0).collect();
-    let dims = if r.below(4) == 0 { [0].into_iter().collect() } else { dims };
-    let reducer = if r.below(8) == 0 { Reducer::Minimum } else { Reducer::Maximum };
-    let x = b.input("x", InputKind::User, TensorType { dtype: r.one_of(&[DType::F32, DType::F32, DType::F64]), shape });
-    b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
-    b.finish()
-}
-
 /// A graph of one reduction of a few thousand elements over any dimensions.
 pub(super) fn reduction(r: &mut Random) -> Graph {
     let b = Builder::new("reduction");
@@ -435,9 +422,9 @@ pub(super) fn sort(r: &mut Random) -> Graph {
     b.finish()
 }
 
-/// A graph of one sum over the last dimensions, and perhaps others.
-pub(super) fn row_sum(r: &mut Random) -> Graph {
-    let b = Builder::new("row_sum");
+/// A graph of one reduction over the last dimensions, and perhaps others.
+pub(super) fn rows(r: &mut Random, reducer: Reducer) -> Graph {
+    let b = Builder::new("rows");
     at(&b, 7);
     let length = r.one_of(&[67, 131, 1030]);
     let shape: Shape = match r.below(8) {
@@ -447,7 +434,7 @@ pub(super) fn row_sum(r: &mut Random) -> Graph {
     let dims: Dims = (0..shape.len()).filter(|&d| d + 1 == shape.len() || r.below(3) == 0).collect();
     let dtype = r.one_of(&[DType::F32, DType::F64]);
     let x = b.input("x", InputKind::User, TensorType { dtype, shape });
-    b.output("y", OutputKind::User, b.reduce(x, Reducer::Add, &dims).unwrap());
+    b.output("y", OutputKind::User, b.reduce(x, reducer, &dims).unwrap());
     b.finish()
 }
 
