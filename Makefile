@@ -96,7 +96,7 @@ bench-eager: setup-develop ## Eager ops on device "tpu" beside the CPU; fused mo
 	$(PYTHON) benches/fused_soak.py growth --steps 20000 --models mlp
 
 bench-fuse: setup-develop ## What our optimizer is worth, pattern by pattern and model by model.
-	$(PYTHON) benches/fuse.py patterns
+	$(PYTHON) benches/fuse.py patterns --page docs/optimizer.md
 	$(PYTHON) benches/fuse.py tpu --page docs/optimizer.md
 	for part in cpu tpu page; do $(PYTHON) benches/fuse_models.py $$part || exit 1; done
 	$(PYTHON) benches/fuse.py scale --page docs/optimizer.md

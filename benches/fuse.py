@@ -1,6 +1,6 @@
 """What our own optimizer is worth, pattern by pattern, and what it takes.
 
-    python benches/fuse.py patterns [--only NAME] [--rounds N]
+    python benches/fuse.py patterns [--only NAME] [--rounds N] [--page docs/optimizer.md]
     python benches/fuse.py tpu [--only NAME] [--target v5e:1x1] [--page docs/optimizer.md]
     python benches/fuse.py counts [--only NAME]
     python benches/fuse.py scale [--page docs/optimizer.md]
@@ -10,7 +10,7 @@ turn in one process; `tpu` has libtpu compile both for the target, and compares 
 it makes of them. Models are in `benches/fuse_models.py`, but for `counts`: how many
 rewrites of each class are made in each model, all classes allowed. `scale` is what the optimizer itself takes: on
 generated graphs of up to 20,000 ops, and on GPT-2 small's training step, which the plugin compiles, too. The tables
-are Markdown; `--page` puts those of `tpu` and `scale` into a page, between their marks.
+are Markdown; `--page` puts those of `patterns`, `tpu` and `scale` into a page, between their marks.
 """
 
 from __future__ import annotations
@@ -53,17 +53,19 @@ def files(only: str) -> list[str]:
 
 def patterns(args: argparse.Namespace) -> None:
     command = ["cargo", "run", "-q", "--release", "-p", "torchtpu-driver", "--example", "patterns", "--"]
-    print("| pattern | CPU, optimized / plain | 95% | rules |")
-    print("|---|---:|---|---|")
+    table = ["| pattern | CPU, optimized / plain | 95% | rules |", "|---|---:|---|---|"]
     ratios = []
     for file in files(args.only):
         measured = lines([*command, str(args.rounds), file])[0]
         middle, low, high = ratio(measured["after"], measured["before"])
         ratios.append(middle)
         rules = ", ".join(sorted(set(measured["rules"])))
-        print(f"| {measured['pattern']} | {middle:.2f} | {low:.2f}..{high:.2f} | {rules} |", flush=True)
+        table.append(f"| {measured['pattern']} | {middle:.2f} | {low:.2f}..{high:.2f} | {rules} |")
     if ratios:
-        print(f"\nGeometric mean on the CPU: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
+        table += ["", f"Geometric mean on the CPU: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}"]
+    print("\n".join(table))
+    if args.page:
+        between_marks(args.page, "cpu-patterns", table)
 
 
 def on_tpu(args: argparse.Namespace) -> None:
