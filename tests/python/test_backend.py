@@ -582,6 +582,26 @@ def test_a_16_bit_float_is_rounded_where_several_ops_read_it() -> None:
     assert torch.equal(torch.compile(twice, backend="torchtpu")(x), ((narrow + 0.3) * narrow).bfloat16())
 
 
+def test_a_16_bit_float_is_rounded_behind_a_convolution() -> None:
+    x, w = torch.linspace(0.5, 2, 4096).bfloat16().view(1, 1, -1), torch.full((1, 1, 1), 1.7).bfloat16()
+
+    def forward(x: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.conv1d(x * 1.75, w, bias) * 1.003
+
+    wide = (x * 1.75).float() * w.float()
+    assert not torch.equal((wide * 1.003).bfloat16(), wide.bfloat16() * 1.003)
+    torch._dynamo.reset()
+    compiled = torch.compile(forward, backend="torchtpu")
+    for bias in (None, torch.full((1,), 0.3).bfloat16()):
+        leaf = x.clone().requires_grad_()
+        got = compiled(leaf, bias)
+        assert torch.equal(got, (wide + (0 if bias is None else bias.float())).bfloat16() * 1.003)
+        (gradient,) = torch.autograd.grad(got, leaf, x)
+        of_result = (x * 1.003).float() * w.float()
+        assert not torch.equal((of_result * 1.75).bfloat16(), of_result.bfloat16() * 1.75)
+        assert torch.equal(gradient, of_result.bfloat16() * 1.75)
+
+
 def test_a_product_by_truth_values_keeps_nan_and_signs() -> None:
     x = torch.tensor([[math.nan, math.inf, -1.0], [2.0, -0.0, 0.0]])
     mask = torch.zeros_like(x, dtype=torch.bool)

@@ -14,7 +14,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::types::{Dims, Shape};
-use crate::{Reducer, ensure, invalid};
+use crate::{DType, Reducer, ensure, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -202,11 +202,17 @@ fn convolve(
     a.check(b, input, weight, bias)?;
     let dtype = b.dtype(input);
     let product = core::forward(c, b, input, weight, a)?;
-    let Some(bias) = bias else { return b.convert(product, dtype) };
+    let Some(bias) = bias else { return rounded(b, product, dtype) };
     let bias = b.convert(b.convert(bias, dtype)?, b.dtype(product))?;
     let shape = b.shape(product);
     let bias = if shape[1] == 0 { b.full(crate::Number::Int(0), b.dtype(product), &[0])? } else { bias };
-    b.convert(b.add(product, b.broadcast_in_dim(bias, &shape, &[1])?)?, dtype)
+    rounded(b, b.add(product, b.broadcast_in_dim(bias, &shape, &[1])?)?, dtype)
+}
+
+/// What a convolution computed, in the type of its operands and no wider: unlike a product's, its result goes through memory
+/// more often than not, there to be laid out anew. With the whole `f32`, MobileNetV3's training step in `bf16` moves 4% more.
+fn rounded(b: &Builder, v: ValueId, dtype: DType) -> Result<ValueId> {
+    b.cast(v, dtype)
 }
 
 /// `f` on the input with a batch dimension, which goes away again if the input had none.
@@ -277,7 +283,7 @@ fn backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let wanted = |i: usize| mask.get(i).copied().unwrap_or(false);
     let dtype = b.dtype(input);
     let when = |i: usize, f: &dyn Fn() -> Result<ValueId>| -> Result<Option<ValueId>> {
-        if wanted(i) { Ok(Some(b.convert(f()?, dtype)?)) } else { Ok(None) }
+        if wanted(i) { Ok(Some(rounded(b, f()?, dtype)?)) } else { Ok(None) }
     };
     let others: Dims = (0..shape.len()).filter(|&d| d != 1).collect();
     Ok(vec![
