@@ -44,6 +44,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="where the table goes, between its marks")
     parser.add_argument("--only", default="", help="patterns or models whose names hold this")
     args = parser.parse_args()
+    if args.page and args.only:
+        parser.error("a page's table holds all of them: leave out --only or --page")
     {"patterns": patterns, "tpu": on_tpu, "counts": counts, "scale": scale}[args.what](args)
 
 
