@@ -1,7 +1,7 @@
 //! Sums of few rows into a large table of 16-bit floats.
 //!
-//! They add up in `f32`. A table of that type is twice as large; where it does not fit a TPU's vector memory, it is written
-//! and read whole for the sake of the rows that are named. Here only the sums are `f32`: the first update of each row has a
+//! They add up in `f32`. A table of that type is twice as large; where it finds no place in a TPU's vector memory, it is
+//! written and read whole for the sake of the rows that are named. Here only the sums are `f32`: the first update of each row has a
 //! place in a table as long as the updates are many, where all updates of the row are added, and each writes the whole sum
 //! into the row. XLA's CPU plugin takes up to a sixth longer for that than for the wide table.
 
