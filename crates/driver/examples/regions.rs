@@ -5,7 +5,8 @@
 //! op's region for its name, which XLA keeps in every instruction's metadata. Regions that one HLO fusion holds ops of are
 //! held against it together, and a product that libtpu's own kernel (attention) took the place of with its readers. Of the
 //! HLO counts what lies in HBM and what is handed through vector memory from one group of regions to another, padding
-//! included. A value that several groups read and one of them fetches from HBM is read by each, and made by none.
+//! included. A value that several groups read is fetched from HBM for the one that takes most of it, handed to the others,
+//! and made by none.
 
 use fuse::Platform;
 use fuse::regions::Region;
@@ -160,7 +161,7 @@ impl<'p> Program<'p> {
         self.group.iter_mut().filter(|g| joined.contains(g)).for_each(|g| *g = first);
     }
 
-    /// What only moves a value has the group of its first user, else of its operand.
+    /// What only moves a value has the group of a user, else of its operand.
     fn group_of(&self, instruction: &HloInstructionProto) -> Option<usize> {
         self.own_group(instruction.id)
             .or_else(|| self.group_of_user(instruction.id, 8))
@@ -171,11 +172,28 @@ impl<'p> Program<'p> {
         self.regions.get(&id)?.first().map(|&r| self.group[r])
     }
 
+    /// Of the groups that use what is moved, the first of those that take most of it: a table is fetched for the product
+    /// that reads all of it, not for the gather that reads some rows.
     fn group_of_user(&self, id: i64, depth: usize) -> Option<usize> {
-        let users: Vec<&HloInstructionProto> =
-            self.entry.instructions.iter().filter(|i| i.operand_ids.contains(&id)).collect();
-        let own = users.iter().find_map(|u| self.own_group(u.id));
-        own.or_else(|| if depth == 0 { None } else { users.iter().find_map(|u| self.group_of_user(u.id, depth - 1)) })
+        let mut most: Option<(f64, usize)> = None;
+        for (bytes, group) in self.takers(id, depth) {
+            if most.is_none_or(|(least, _)| bytes > least) {
+                most = Some((bytes, group));
+            }
+        }
+        most.map(|(_, group)| group)
+    }
+
+    /// What groups take of the value `id` in vector memory: those that use it, then those behind other moves.
+    fn takers(&self, id: i64, depth: usize) -> Vec<(f64, usize)> {
+        let users = self.entry.instructions.iter().filter(|i| i.operand_ids.contains(&id));
+        let (owned, moves): (Vec<_>, Vec<_>) = users.partition(|user| self.own_group(user.id).is_some());
+        let taken = |user: &HloInstructionProto| {
+            let places = (0..user.operand_ids.len()).filter(|&place| user.operand_ids[place] == id);
+            Some((places.map(|place| self.taken(user, place)).fold(0.0, f64::max), self.own_group(user.id)?))
+        };
+        let deeper = moves.iter().filter(|_| depth > 0).flat_map(|user| self.takers(user.id, depth - 1));
+        owned.into_iter().filter_map(taken).chain(deeper).collect()
     }
 
     /// The instruction whose result `id` is under another name or shape.
