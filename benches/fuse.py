@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torchtpu import _plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 PATTERNS = ROOT / "testdata" / "patterns"
@@ -91,8 +90,8 @@ def tpu_costs(target: str, programs: list[str]) -> list[dict[str, Any]]:
 
 
 def lines(command: list[str]) -> list[dict[str, Any]]:
-    """What a command prints: a line of JSON each."""
-    env = {**os.environ, "TORCHTPU_PLUGIN": _plugins.find("cpu")}
+    """What a command prints: a line of JSON each. It finds the plugins of this environment, active or not."""
+    env = {**os.environ, "VIRTUAL_ENV": sys.prefix}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT, env=env)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
