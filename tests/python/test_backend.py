@@ -65,36 +65,6 @@ def test_bad_options_are_refused(options, message):
 # Structure of arguments and results.
 
 
-def _five_products(x, y):
-    return x * y * y * y * y * y
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_numerics_of_16_bit_floats(dtype):
-    """Between ops values stay in f32, so that a chain errs as one rounding does, unless every rounding is asked for."""
-    torch.manual_seed(0)
-    x, y = (torch.rand(256) + 0.5).to(dtype), (torch.rand(256) + 0.5).to(dtype)
-    eager, true = _five_products(x, y), _five_products(x.double(), y.double())
-    half_ulp = torch.finfo(dtype).eps / 2
-
-    def errors(out):
-        return (out.double() / true - 1).abs().max().item()
-
-    assert errors(compiled(_five_products)(x, y)) <= half_ulp * 1.001 < errors(eager)
-    for options in ({"numerics": "exact"}, {"optimize": False}):
-        torch._dynamo.reset()
-        assert torch.equal(compiled(_five_products, options=options)(x, y), eager)
-
-
-def test_casts_round():
-    def f(x):
-        return (x * 1.1).bfloat16().float() * 3.0, x.half() + x
-
-    x = torch.randn(64)
-    ours, expected = compiled(f)(x), f(x)
-    assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
-
-
 def test_nested_outputs_and_non_tensor_inputs():
     def fn(batch, scale, name, flag=True):
         x = batch["x"] * scale
@@ -562,44 +532,6 @@ def test_a_graph_that_hands_on_its_input_is_counted_apart() -> None:
     assert after["executions"] == before["executions"] + 1
     torch.compile(torch.neg, backend="torchtpu", fullgraph=True)(x)
     assert torchtpu.stats()["shared"] == after["shared"]
-
-
-def test_a_16_bit_float_is_rounded_where_several_ops_read_it() -> None:
-    x = torch.linspace(0.5, 2, 4096).bfloat16()
-
-    def once(x: Tensor) -> Tensor:
-        return (x * 1.003) + 0.3
-
-    def twice(x: Tensor) -> Tensor:
-        y = x * 1.003
-        return (y + 0.3) * y.view(64, 64).reshape(-1)
-
-    wide = x.float() * 1.003
-    narrow = wide.bfloat16().float()
-    assert not torch.equal((wide + 0.3).bfloat16(), (narrow + 0.3).bfloat16())
-    torch._dynamo.reset()
-    assert torch.equal(torch.compile(once, backend="torchtpu")(x), (wide + 0.3).bfloat16())
-    assert torch.equal(torch.compile(twice, backend="torchtpu")(x), ((narrow + 0.3) * narrow).bfloat16())
-
-
-def test_a_16_bit_float_is_rounded_behind_a_convolution() -> None:
-    x, w = torch.linspace(0.5, 2, 4096).bfloat16().view(1, 1, -1), torch.full((1, 1, 1), 1.7).bfloat16()
-
-    def forward(x: Tensor, bias: Tensor | None) -> Tensor:
-        return torch.conv1d(x * 1.75, w, bias) * 1.003
-
-    wide = (x * 1.75).float() * w.float()
-    assert not torch.equal((wide * 1.003).bfloat16(), wide.bfloat16() * 1.003)
-    torch._dynamo.reset()
-    compiled = torch.compile(forward, backend="torchtpu")
-    for bias in (None, torch.full((1,), 0.3).bfloat16()):
-        leaf = x.clone().requires_grad_()
-        got = compiled(leaf, bias)
-        assert torch.equal(got, (wide + (0 if bias is None else bias.float())).bfloat16() * 1.003)
-        (gradient,) = torch.autograd.grad(got, leaf, x)
-        of_result = (x * 1.003).float() * w.float()
-        assert not torch.equal((of_result * 1.75).bfloat16(), of_result.bfloat16() * 1.75)
-        assert torch.equal(gradient, of_result.bfloat16() * 1.75)
 
 
 def test_a_product_by_truth_values_keeps_nan_and_signs() -> None:

@@ -3,9 +3,9 @@
 //! PyTorch rounds the result of every op to its type. An expansion computes in `f32`, rounds, and the next one converts
 //! back: leaving both conversions out errs less, and is what XLA and TorchInductor do too. A value is rounded all the same
 //! where it is an output, where an op takes it in its own type (a contraction's operand, a comparison), where the program
-//! itself asks for the type, with [`Builder::cast`], behind a convolution, and where several ops read it
-//! ([`Builder::stays_rounded`]): it is written to memory for them, and would be written in both types. Results then differ from PyTorch's by roundings of single
-//! values and no more; programs without 16-bit floats are the same to the bit.
+//! itself asks for the type, with [`Builder::cast`], where it comes from a convolution, and where several ops read it
+//! ([`Builder::stays_rounded`]): it is written to memory for them, and would be written in both types. Results then differ
+//! from PyTorch's by roundings of single values and no more; programs without 16-bit floats are the same to the bit.
 
 use super::Builder;
 use crate::dtype::DType;

@@ -210,7 +210,8 @@ fn convolve(
 }
 
 /// What a convolution computed, in the type of its operands and no wider: unlike a product's, its result goes through memory
-/// more often than not, there to be laid out anew. With the whole `f32`, MobileNetV3's training step in `bf16` moves 4% more.
+/// more often than not, there to be laid out anew. With the whole `f32`, MobileNetV3's training step in `bf16` moved 285 MiB of
+/// a v5e's HBM, and 247 without.
 fn rounded(b: &Builder, v: ValueId, dtype: DType) -> Result<ValueId> {
     b.cast(v, dtype)
 }

@@ -1,9 +1,9 @@
 //! Sums of few rows into a large table of 16-bit floats.
 //!
 //! They add up in `f32`. A table of that type is twice as large; where it finds no place in a TPU's vector memory, it is
-//! written and read whole for the sake of the rows that are named. Here only the sums are `f32`: the first update of each row has a
-//! place in a table as long as the updates are many, where all updates of the row are added, and each writes the whole sum
-//! into the row. XLA's CPU plugin takes up to a sixth longer for that than for the wide table.
+//! written and read whole for the sake of the rows that are named. Here only the sums are `f32`: the first update of each row
+//! has a place in a table as long as the updates are many, where all updates of the row are added, and each writes the whole
+//! sum into the row. XLA's CPU plugin takes up to a sixth longer for that than for the wide table.
 
 use super::{index_dtype, put_points, take_slices};
 use crate::builder::Builder;

@@ -1,0 +1,76 @@
+"""Where 16-bit floats are rounded in compiled code, and where they stay `f32` from one op to the next."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_backend import compiled
+from torch import Tensor
+
+
+def _five_products(x, y):
+    return x * y * y * y * y * y
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numerics_of_16_bit_floats(dtype):
+    """Between ops values stay in f32, so that a chain errs as one rounding does, unless every rounding is asked for."""
+    torch.manual_seed(0)
+    x, y = (torch.rand(256) + 0.5).to(dtype), (torch.rand(256) + 0.5).to(dtype)
+    eager, true = _five_products(x, y), _five_products(x.double(), y.double())
+    half_ulp = torch.finfo(dtype).eps / 2
+
+    def errors(out):
+        return (out.double() / true - 1).abs().max().item()
+
+    assert errors(compiled(_five_products)(x, y)) <= half_ulp * 1.001 < errors(eager)
+    for options in ({"numerics": "exact"}, {"optimize": False}):
+        torch._dynamo.reset()
+        assert torch.equal(compiled(_five_products, options=options)(x, y), eager)
+
+
+def test_casts_round():
+    def f(x):
+        return (x * 1.1).bfloat16().float() * 3.0, x.half() + x
+
+    x = torch.randn(64)
+    ours, expected = compiled(f)(x), f(x)
+    assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
+
+
+def test_a_16_bit_float_is_rounded_where_several_ops_read_it() -> None:
+    x = torch.linspace(0.5, 2, 4096).bfloat16()
+
+    def once(x: Tensor) -> Tensor:
+        return (x * 1.003) + 0.3
+
+    def twice(x: Tensor) -> Tensor:
+        y = x * 1.003
+        return (y + 0.3) * y.view(64, 64).reshape(-1)
+
+    wide = x.float() * 1.003
+    narrow = wide.bfloat16().float()
+    assert not torch.equal((wide + 0.3).bfloat16(), (narrow + 0.3).bfloat16())
+    torch._dynamo.reset()
+    assert torch.equal(compiled(once)(x), (wide + 0.3).bfloat16())
+    assert torch.equal(compiled(twice)(x), ((narrow + 0.3) * narrow).bfloat16())
+
+
+def test_a_16_bit_float_is_rounded_behind_a_convolution() -> None:
+    x, w = torch.linspace(0.5, 2, 4096).bfloat16().view(1, 1, -1), torch.full((1, 1, 1), 1.7).bfloat16()
+
+    def forward(x: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.conv1d(x * 1.75, w, bias) * 1.003
+
+    wide = (x * 1.75).float() * w.float()
+    assert not torch.equal((wide * 1.003).bfloat16(), wide.bfloat16() * 1.003)
+    torch._dynamo.reset()
+    ours = compiled(forward)
+    for bias in (None, torch.full((1,), 0.3).bfloat16()):
+        leaf = x.clone().requires_grad_()
+        got = ours(leaf, bias)
+        assert torch.equal(got, (wide + (0 if bias is None else bias.float())).bfloat16() * 1.003)
+        (gradient,) = torch.autograd.grad(got, leaf, x)
+        of_result = (x * 1.003).float() * w.float()
+        assert not torch.equal((of_result * 1.75).bfloat16(), of_result.bfloat16() * 1.75)
+        assert torch.equal(gradient, of_result.bfloat16() * 1.75)
