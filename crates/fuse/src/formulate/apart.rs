@@ -4,7 +4,8 @@
 //! sequences of 197 rows into 394: the sequences were padded to 200 rows each, and 394 to 400 at the end, so that such a reshape
 //! moves every row. libtpu fuses nothing across it, and keeps what is read on both sides twice. Here everything that follows one
 //! is said for the dimensions as they were, up to where that cannot be said. So it is of rows in whole eights, too, which stay
-//! where they are: what is computed for merged rows and read for others is kept in memory, not computed again.
+//! where they are, if a product or a reshape into others reads what follows: what is computed for merged rows and read for others
+//! is kept in memory, not computed again. The gradient of a projection into heads is read by its update only, and stays merged.
 //!
 //! | libtpu 0.0.51, v5e        | merged                   | apart                    |
 //! |---------------------------|--------------------------|--------------------------|
@@ -30,11 +31,12 @@ pub(super) const TOLD: (&str, Class, &str) = (
 /// `graph`, for a TPU, without reshapes that merge rows, where what reads them can do without.
 pub(super) fn apart(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
     let mut pass = Pass { to: Rebuild::of(graph), splits: Vec::with_capacity(graph.nodes().len()) };
-    for node in graph.nodes() {
-        let started = changes.allows(TOLD.1);
+    let rearranged = rearranged(graph);
+    for (node, &rearranged) in graph.nodes().iter().zip(&rearranged) {
+        let may_begin = changes.allows(TOLD.1).then_some(if rearranged { Rows::All } else { Rows::Moved });
         let made = pass.to.len();
         pass.to.set_loc(node.loc);
-        let Some(split) = pass.node(graph, node, started)? else {
+        let Some(split) = pass.node(graph, node, may_begin)? else {
             pass.to.keep(node);
             pass.splits.push(None);
             continue;
@@ -49,6 +51,37 @@ pub(super) fn apart(graph: &Graph, changes: &mut Changes, within: Option<LocId>)
         pass.splits.push(split.runs.iter().any(|&run| run > 1).then_some(split));
     }
     Ok(pass.to.finish(graph))
+}
+
+/// By node, whether a product reads it or what follows from it, or a reshape that splits a dimension.
+fn rearranged(graph: &Graph) -> Vec<bool> {
+    let nodes = graph.nodes();
+    let mut found = vec![false; nodes.len()];
+    for (i, node) in nodes.iter().enumerate().rev() {
+        let reads = match &node.op {
+            Op::DotGeneral(_) => true,
+            Op::Reshape { shape } => found[i] || splits(graph, node.operands[0], shape),
+            Op::BroadcastInDim { .. } | Op::Transpose { .. } | Op::Reduce { .. } => found[i],
+            Op::Slice { .. } | Op::Concatenate { .. } => found[i],
+            op => is_elementwise(op) && found[i],
+        };
+        node.operands.iter().for_each(|v| found[v.index()] |= reads);
+    }
+    found
+}
+
+/// Whether a reshape of `v` makes several dimensions of one.
+fn splits(graph: &Graph, v: ValueId, shape: &Shape) -> bool {
+    let of = graph.tensor_type(v).map(|t| t.shape.clone()).unwrap_or_default();
+    groups(&of, shape).is_some_and(|groups| groups.iter().any(|(_, right)| right.len() > 1))
+}
+
+/// Which rows a reshape may leave apart.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    All,
+    /// Those that merging would move.
+    Moved,
 }
 
 /// A value whose dimensions are apart.
@@ -76,7 +109,7 @@ struct Pass {
 
 impl Pass {
     /// What `node` is with its operands' dimensions apart; `None` where it stays as it is.
-    fn node(&mut self, graph: &Graph, node: &Node, may_begin: bool) -> Result<Option<Split>> {
+    fn node(&mut self, graph: &Graph, node: &Node, may_begin: Option<Rows>) -> Result<Option<Split>> {
         match &node.op {
             Op::Reshape { shape } => self.reshape(node.operands[0], shape, may_begin),
             _ if !node.operands.iter().any(|&v| self.split(v).is_some()) => Ok(None),
@@ -124,14 +157,16 @@ impl Pass {
         self.to.reshape(place, shape)
     }
 
-    fn reshape(&mut self, v: ValueId, shape: &Shape, may_begin: bool) -> Result<Option<Split>> {
+    fn reshape(&mut self, v: ValueId, shape: &Shape, may_begin: Option<Rows>) -> Result<Option<Split>> {
         let from = self.split(v).map_or_else(|| self.to.place(v), |split| split.value);
         let Some(groups) = groups(&self.to.shape(from)?, shape) else { return Ok(None) };
         let extents = self.to.shape(from)?;
         let (mut apart, mut runs, mut begins) = (Shape::new(), vec![], false);
+        // What is apart already stays so.
+        let which = if self.split(v).is_some() { Rows::All } else { may_begin.unwrap_or(Rows::All) };
         for (left, right) in groups {
             let rows = right.len() == 1 && right.start + 2 == shape.len();
-            if rows && holds_rows(&extents[left.clone()]) {
+            if rows && holds_rows(&extents[left.clone()], which) {
                 apart.extend(extents[left.clone()].iter().copied());
                 runs.push(left.len());
                 begins = true;
@@ -140,7 +175,7 @@ impl Pass {
                 runs.extend(right.map(|_| 1));
             }
         }
-        if (begins && !may_begin) || (!begins && self.split(v).is_none()) {
+        if (begins && may_begin.is_none()) || (!begins && self.split(v).is_none()) {
             return Ok(None);
         }
         Ok(Some(Split { value: self.to.reshape(from, apart)?, runs, began: begins }))
@@ -261,11 +296,12 @@ impl Pass {
     }
 }
 
-/// Whether dimensions of these extents hold rows of several, and leaving those apart pads each by a fifth at most.
-fn holds_rows(extents: &[usize]) -> bool {
+/// Whether dimensions of these extents hold such rows of several, and leaving those apart pads each by a fifth at most.
+fn holds_rows(extents: &[usize], which: Rows) -> bool {
     let rows = extents.iter().rposition(|&extent| extent != 1);
     let Some((rows, outer)) = rows.map(|at| (extents[at], &extents[..at])) else { return false };
-    outer.iter().any(|&extent| extent != 1) && rows.next_multiple_of(SUBLANES) * 5 <= rows * 6
+    let padded = rows.next_multiple_of(SUBLANES);
+    outer.iter().any(|&extent| extent != 1) && padded * 5 <= rows * 6 && (which == Rows::All || padded > rows)
 }
 
 /// Where runs of so many dimensions lie.
@@ -386,5 +422,23 @@ mod tests {
         }
         assert_eq!(linear(3, Platform::Tpu).1, 2, "3 rows would be padded to 8");
         assert_eq!(linear(197, Platform::Cpu).1, 2, "a processor has no tiles");
+    }
+    /// The update of a weight by its gradient, whose rows are heads of `rows` each, and its reshapes.
+    fn update(rows: usize) -> usize {
+        let text = format!(
+            "graph @g {{\n  %0: f32[4,{rows},3] = input 0 \"gradient\" user\n  %1: f32[{all},3] = input 1 \"weight\" user\n  \
+             %2: f32[{all},3] = reshape(shape:[{all},3]) %0\n  %3: f32[{all},3] = subtract %1, %2\n  \
+             return %3 \"out\"\n}}\n",
+            all = 4 * rows
+        );
+        let graph = ir::text::parse(&text).expect("a program");
+        let (after, _) = formulated_for(Platform::Tpu, &graph, Class::Exact, None);
+        after.nodes().iter().filter(|node| matches!(node.op, Op::Reshape { .. })).count()
+    }
+
+    #[test]
+    fn rows_that_stay_where_they_are_are_merged_for_an_update() {
+        assert_eq!(update(64), 1, "the gradient's");
+        assert_eq!(update(63), 2, "the weight's, and of its result");
     }
 }
