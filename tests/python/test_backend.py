@@ -576,6 +576,24 @@ def test_clamping_integers_by_numbers_they_cannot_be() -> None:
         torch.tensor([1], dtype=torch.uint8, device="tpu").clamp(300).cpu()
 
 
+def test_numbers_in_code_are_exact() -> None:
+    """Every float64 as it is written, the greatest of each type among them, and what a mask is filled with."""
+    floats = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+    random = np.random.default_rng(0)
+    numbers = [float(n) for n in random.standard_normal(100) * 10.0 ** random.integers(-300, 300, 100)]
+    numbers += [
+        sign * getattr(torch.finfo(t), end) for t in floats for end in ("max", "tiny", "eps") for sign in (1, -1)
+    ]
+    zero = torch.zeros((), dtype=torch.float64)
+    added = compiled(lambda x: torch.stack([x + n for n in numbers]))(zero)
+    assert added.tolist() == numbers
+
+    for dtype in floats:
+        least = torch.finfo(dtype).min
+        filled = compiled(lambda x, least=least: x.masked_fill(x > 0, least))(torch.ones(2, dtype=dtype))
+        assert filled.tolist() == [least, least]
+
+
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
 def test_the_error_function_ends_at_one(device: str) -> None:
     x = torch.tensor([math.inf, -math.inf, 3.92, -4.5, 100, -1000, 3.9, 0.5, -0.0, math.nan], device=device)

@@ -135,6 +135,8 @@ impl<'p> Program<'p> {
         for instruction in &entry.instructions {
             let mut found = BTreeSet::new();
             collect(instruction, &program.computations, &mut found);
+            // What fills memory by itself is not computed along with others.
+            found.extend(region_in(instruction).filter(|_| instruction.opcode == "broadcast").map(|r| r.0));
             program.join(&found);
             program.regions.insert(instruction.id, found);
         }
@@ -282,33 +284,64 @@ impl<'p> Program<'p> {
             let (Some(made), Some(maker)) = (made, maker) else { continue };
             let Some(from) = self.group_of(maker).filter(|&g| g != group && bytes > 0.0) else { continue };
             rows.entry(group).and_modify(|r| r.moved += bytes);
-            let is_fetched = matches!(maker.opcode.as_str(), "copy" | "copy-start" | "async-start");
-            if !is_fetched && written.insert(value) {
+            if !self.is_fetched(maker) && written.insert(value) {
                 let size = made.shape.as_ref().map_or(0.0, in_vmem);
                 rows.entry(from).and_modify(|r| r.moved += size);
             }
         }
     }
 
-    /// What the regions of a group read from outside and write for others.
+    /// Whether `instruction` brings a value into vector memory, and does not lay out anew what is there.
+    fn is_fetched(&self, instruction: &HloInstructionProto) -> bool {
+        let from = instruction.operand_ids.first().and_then(|id| self.by_id.get(id)).and_then(|i| i.shape.as_ref());
+        match instruction.opcode.as_str() {
+            "copy" => from.is_none_or(|shape| in_vmem(shape) == 0.0),
+            op => matches!(op, "copy-start" | "async-start"),
+        }
+    }
+
+    /// How many of a group's instructions read the program's input `number` where it lies.
+    fn readers_of_input(&self, number: usize, group: usize) -> usize {
+        let is_input = |id: i64| {
+            let made = self.by_id.get(&self.value(id));
+            made.is_some_and(|i| i.opcode == "parameter" && i.parameter_number == number as i64)
+        };
+        let reads = |i: &&HloInstructionProto| !renames(&i.opcode) && i.operand_ids.iter().any(|&id| is_input(id));
+        self.entry.instructions.iter().filter(reads).filter(|i| self.group_of(i) == Some(group)).count()
+    }
+
+    /// What the regions of a group read from outside and write for others. An input of the program that several of them read
+    /// is read as often as libtpu's program has them read it: by the fusions that hold them, or once for all of them.
     fn predicted(&self, graph: &Graph, regions: &[Region], size: &dyn Fn(ValueId) -> u64, group: usize) -> f64 {
         let of: Vec<&Region> = (0..regions.len()).filter(|&i| self.group[i] == group).map(|i| &regions[i]).collect();
         if let [only] = of[..] {
             return only.moved() as f64;
         }
         let is_made = |v: &ValueId| of.iter().any(|r| r.outputs.contains(v));
-        let mut read: BTreeMap<ValueId, u64> = BTreeMap::new();
+        let mut read: BTreeMap<ValueId, Vec<u64>> = BTreeMap::new();
         for (v, bytes) in of.iter().flat_map(|r| &r.inputs).filter(|(v, _)| !is_made(v)) {
-            let most = read.entry(*v).or_default();
-            *most = (*most).max(*bytes);
+            read.entry(*v).or_default().push(*bytes);
         }
+        let taken = read.into_iter().map(|(v, mut each)| {
+            each.sort_unstable_by(|a, b| b.cmp(a));
+            let readers = match graph.inputs.iter().position(|i| i.value == v) {
+                Some(number) if each.len() > 1 => self.readers_of_input(number, group).max(1),
+                _ => 1,
+            };
+            each.iter().take(readers).sum::<u64>()
+        });
         let outside = |v: &ValueId| {
             let readers = regions.iter().enumerate().filter(|(_, r)| r.inputs.iter().any(|(i, _)| i == v));
             graph.outputs.iter().any(|o| o.value == *v) || readers.into_iter().any(|(i, _)| self.group[i] != group)
         };
         let times = |v: &ValueId| graph.outputs.iter().filter(|o| o.value == *v).count().max(1) as u64;
-        let written = of.iter().flat_map(|r| &r.outputs).filter(|v| outside(v)).map(|v| times(v) * size(*v));
-        (read.values().sum::<u64>() + written.sum::<u64>()) as f64
+        let from_outside = |r: &Region| !graph.node(r.root).operands.first().is_some_and(is_made);
+        let written = of.iter().map(|r| match r.outputs[..] {
+            // Less than all of it, if it is updated where it lies, and was not made along with it.
+            [only] if outside(&only) && from_outside(r) => r.written,
+            _ => r.outputs.iter().filter(|v| outside(v)).map(|v| times(v) * size(*v)).sum(),
+        });
+        (taken.sum::<u64>() + written.sum::<u64>()) as f64
     }
 }
 

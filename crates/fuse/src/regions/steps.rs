@@ -6,6 +6,7 @@
 
 use super::machine::{Machine, Work, is_dear};
 use crate::measure::unshaped;
+use ir::op::Combiner;
 use ir::{DType, Graph, Node, Op, OutputKind, TensorType, Type, ValueId};
 use std::collections::BTreeMap;
 
@@ -285,7 +286,8 @@ fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
 }
 
 /// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more,
-/// what updates its operand in place writes the update alone, and a stable sort writes positions, too.
+/// what updates its operand in place writes the update alone, and reads as much of it if it combines them, and a stable sort
+/// writes positions, too.
 fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -> (Vec<Read>, u64) {
     let graph = steps.graph;
     let node = graph.node(value);
@@ -305,7 +307,13 @@ fn moved(steps: &Steps<'_>, value: ValueId, mut reads: Vec<Read>, uses: &Uses) -
     if update.is_some() && !in_place {
         return (reads, whole);
     }
-    reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(taken)));
+    let replaces = match &node.op {
+        Op::DynamicUpdateSlice => true,
+        Op::Scatter(s) => s.combiner == Combiner::Set,
+        _ => false,
+    };
+    let read = if replaces { 0 } else { taken };
+    reads.iter_mut().filter(|r| r.value == operand).for_each(|r| (r.part, r.bytes) = (value, r.bytes.min(read)));
     (reads, whole.min(taken))
 }
 

@@ -131,6 +131,33 @@ fn padding_is_moved_too() {
     assert_eq!((exp.read, exp.written), (size, size));
 }
 
+/// A table of zeros, 16 rows of which are set or added to.
+fn scattered(combiner: &str) -> (u64, u64) {
+    let numbers = "update_window_dims:[1],inserted_window_dims:[0],input_batching_dims:[],scatter_indices_batching_dims:[],\
+                   scatter_dims_to_operand_dims:[0],index_vector_dim:1,unique_indices:true";
+    let graph = parse(&format!(
+        "graph @g {{
+  %0: i32[16] = input 0 \"rows\" user
+  %1: f32[16,128] = input 1 \"updates\" user
+  %2: f32[] = constant 0.0
+  %3: f32[4096,128] = broadcast_in_dim(shape:[4096,128],dims:[]) %2
+  %4: f32[4096,128] = scatter(combiner:{combiner},{numbers}) %3, %0, %1
+  return %4 \"y\"
+}}"
+    ));
+    let found = regions(&graph, &TPU);
+    let [zeros, scatter] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((zeros.read, zeros.written), (0, 4096 * 128 * 4));
+    (scatter.read, scatter.written)
+}
+
+#[test]
+fn rows_that_are_replaced_are_not_read() {
+    let (rows, indices) = (16 * 128 * 4, 512);
+    assert_eq!(scattered("set"), (rows + indices, rows));
+    assert_eq!(scattered("add"), (2 * rows + indices, rows));
+}
+
 #[test]
 fn a_softmax_that_does_not_fit_is_several() {
     let graph = parse(&SOFTMAX.replace("1024,512", "131072,512").replace("[1024]", "[131072]"));

@@ -1,10 +1,11 @@
-//! Look-ups: only what is read is computed, known indices are slices, and one-hot products are look-ups.
+//! Look-ups: only what is read is computed, known indices are slices, and one-hot products are look-ups. Of their gradients,
+//! rows are added to what there is.
 
 use crate::change::Class::{Exact, Reassociating};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
-use ir::op::{Binary, Comparison, DotGeneral, Gather, Reducer, Unary};
-use ir::{Dims, Number, Op, Shape};
+use ir::op::{Binary, Combiner, Comparison, DotGeneral, Gather, Reducer, Unary};
+use ir::{DType, Dims, Number, Op, Shape};
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
@@ -175,7 +176,32 @@ pub(super) static RULES: &[Rule] = &[
             },
         ),
     },
+    Rule {
+        name: "sum-with-scattered",
+        class: Reassociating,
+        why: "a table that is looked up and multiplied by has two gradients: rows are added to the other, not to zeros",
+        left: "(add ?x (scatter ?zero ?i ?u ?s))",
+        right: Right::Build("(scatter ?x ?i ?u ?s), where ?s adds and ?zero is 0", scattered_onto),
+    },
+    Rule {
+        name: "scattered-plus",
+        class: Reassociating,
+        why: "a table that is looked up and multiplied by has two gradients: rows are added to the other, not to zeros",
+        left: "(add (scatter ?zero ?i ?u ?s) ?x)",
+        right: Right::Build("(scatter ?x ?i ?u ?s), where ?s adds and ?zero is 0", scattered_onto),
+    },
 ];
+
+/// Updates that would have been added to zeros, added to `?x`.
+fn scattered_onto(e: &mut Edit<'_>) -> Option<Id> {
+    let (op, x, zero) = (e.op("s")?, e.var("x"), e.var("zero"));
+    let Op::Scatter(s) = &*op else { return None };
+    // What is added up one by one must not be lost beside a great ?x.
+    let narrow = matches!(e.dtype(x)?, DType::BF16 | DType::F16) && !s.unique_indices;
+    let is_zero = e.is(zero, Number::Float(0.0)) || e.is(zero, Number::Float(-0.0));
+    let sums = s.combiner == Combiner::Add && is_zero && !narrow && e.splat(x).is_none();
+    sums.then(|| e.push(&op, &[x, e.var("i"), e.var("u")]))?
+}
 
 /// How much less a look-up has to give than it looks in, before both operands are looked up instead.
 const FEWER: usize = 4;

@@ -3,7 +3,7 @@
 use crate::change::Class;
 use crate::language::{Head, Kind, Node};
 use egg::{ENodeOrVar, Id, PatternAst, Var};
-use ir::op::{Convolution, DotGeneral, Reducer, Unary, Window};
+use ir::op::{Combiner, Convolution, DotGeneral, Reducer, Unary, Window};
 use ir::ops::sample::data::SplitMix;
 use ir::{
     Builder, DType, Dims, Graph, InputKind, Literal, Number, Op, OutputKind, Precision, Shape, TensorType, ValueId,
@@ -359,6 +359,7 @@ impl Drawing<'_> {
             Kind::ReduceWindow => self.reduce_window(ty),
             Kind::Convolution => self.convolution(ty)?,
             Kind::Gather => self.gather(ty),
+            Kind::Scatter => self.scatter(ty),
             _ => return None,
         })
     }
@@ -561,6 +562,47 @@ impl Drawing<'_> {
             slice_sizes,
         };
         (Op::Gather(g), vec![TensorType { dtype: ty.dtype, shape }, from])
+    }
+
+    /// A scatter of windows along some dimensions; of the others a few may be paired with dimensions of the indices.
+    fn scatter(&mut self, ty: &TensorType) -> (Op, Vec<TensorType>) {
+        let draw = &mut *self.draw;
+        let (paired, inserted) = (draw.below(ty.rank() + 1), draw.below(ty.rank() + 1));
+        let input_batching_dims = if draw.one_in(2) { draw.subset(ty.rank(), paired) } else { Dims::new() };
+        let mut inserted_window_dims = draw.subset(ty.rank(), inserted);
+        inserted_window_dims.retain(|d| !input_batching_dims.contains(d));
+        let is_window = |d: &usize| !input_batching_dims.contains(d) && !inserted_window_dims.contains(d);
+        let windows: Dims = (0..ty.rank()).filter(is_window).collect();
+        let mut indices: Shape = (0..draw.below(3)).map(|_| draw.extent()).collect();
+        let scatter_indices_batching_dims: Dims = (0..input_batching_dims.len()).collect();
+        indices.insert_many(0, input_batching_dims.iter().map(|&d| ty.shape[d]));
+        let update_window_dims = draw.subset(indices.len() + windows.len(), windows.len());
+        let (mut batch, mut window) = (indices.iter(), windows.iter());
+        let updates = (0..indices.len() + windows.len()).map(|d| match update_window_dims.contains(&d) {
+            true => window.next().map_or(1, |&w| draw.between(0, ty.shape[w])),
+            false => batch.next().copied().unwrap_or(1),
+        });
+        let updates = TensorType { dtype: ty.dtype, shape: updates.collect() };
+        let some = draw.below(windows.len() + 1);
+        let more: Dims = draw.subset(windows.len(), some).into_iter().map(|i| windows[i]).collect();
+        let scatter_dims_to_operand_dims: Dims = inserted_window_dims.iter().chain(&more).copied().collect();
+        let bare = scatter_dims_to_operand_dims.len() == 1 && draw.one_in(3);
+        let index_vector_dim = indices.len();
+        if !bare {
+            indices.push(scatter_dims_to_operand_dims.len());
+        }
+        let from = TensorType::new(draw.of(&[DType::I32, DType::I64]), indices);
+        let s = ir::op::Scatter {
+            combiner: draw.of(&[Combiner::Add, Combiner::Add, Combiner::Maximum]),
+            update_window_dims,
+            inserted_window_dims,
+            input_batching_dims,
+            scatter_indices_batching_dims,
+            scatter_dims_to_operand_dims,
+            index_vector_dim,
+            unique_indices: false,
+        };
+        (Op::Scatter(s), vec![ty.clone(), from, updates])
     }
 
     /// A plain convolution with batch and features first, over up to two dimensions.

@@ -232,4 +232,30 @@ pub(super) const ROWS: &[Row] = &[
         "bf16[8,64] = broadcast_in_dim(shape:[8,64],dims:[1]) %1",
         "bf16[8,64] = divide %4, %5",
     ]),
+    ("sum-with-scattered", &[
+        "in f32[1000,64]",
+        "in i32[8]",
+        "in f32[8,64]",
+        "f32[1000,64] = constant 0.0",
+        "f32[1000,64] = scatter(combiner:add,update_window_dims:[1],inserted_window_dims:[0],input_batching_dims:[],scatter_indices_batching_dims:[],scatter_dims_to_operand_dims:[0],index_vector_dim:1,unique_indices:false) %3, %1, %2",
+        "f32[1000,64] = add %0, %4",
+    ], &[
+        "in f32[1000,64]",
+        "in i32[8]",
+        "in f32[8,64]",
+        "f32[1000,64] = scatter(combiner:add,update_window_dims:[1],inserted_window_dims:[0],input_batching_dims:[],scatter_indices_batching_dims:[],scatter_dims_to_operand_dims:[0],index_vector_dim:1,unique_indices:false) %0, %1, %2",
+    ]),
+    ("scattered-plus", &[
+        "in f32[1000,64]",
+        "in i32[8]",
+        "in f32[8,64]",
+        "f32[1000,64] = constant 0.0",
+        "f32[1000,64] = scatter(combiner:add,update_window_dims:[1],inserted_window_dims:[0],input_batching_dims:[],scatter_indices_batching_dims:[],scatter_dims_to_operand_dims:[0],index_vector_dim:1,unique_indices:false) %3, %1, %2",
+        "f32[1000,64] = add %4, %0",
+    ], &[
+        "in f32[1000,64]",
+        "in i32[8]",
+        "in f32[8,64]",
+        "f32[1000,64] = scatter(combiner:add,update_window_dims:[1],inserted_window_dims:[0],input_batching_dims:[],scatter_indices_batching_dims:[],scatter_dims_to_operand_dims:[0],index_vector_dim:1,unique_indices:false) %0, %1, %2",
+    ]),
 ];
