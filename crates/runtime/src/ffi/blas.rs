@@ -1,4 +1,4 @@
-//! The matrix products of a BLAS that is in the process, such as the one in PyTorch's library.
+//! The matrix products of a BLAS that is in the process, such as the one in PyTorch's library, and those that are not left to it.
 
 use std::ffi::{c_char, c_int};
 use std::ops::{AddAssign, MulAssign};
@@ -9,6 +9,7 @@ use libloading::os::unix::Library;
 
 use super::api::loader_message;
 use super::finishing::{Features, Finishing};
+use super::wide;
 use crate::error::{Error, Result};
 use hostcall::{Product, Strides, Tile};
 
@@ -48,10 +49,12 @@ pub(crate) struct Blas {
     pub(super) f32: Gemm<f32>,
     pub(super) f64: Gemm<f64>,
     threads: ThreadsOfThread,
+    /// Whether the processor has vectors that it leaves half empty ([`wide`]).
+    narrow: bool,
 }
 
 /// A type that BLAS multiplies.
-pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Send + Sync {
+pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;
     fn gemm(blas: &Blas) -> Gemm<Self>;
@@ -137,6 +140,7 @@ impl Blas {
                 threads: *library
                     .get(b"MKL_Set_Num_Threads_Local\0")
                     .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
+                narrow: wide::is_for_this_processor(),
             }
         };
         std::mem::forget(library); // its functions are kept
@@ -203,6 +207,7 @@ impl Blas {
         unsafe {
             match (2..FEW).contains(&n) && m > n {
                 true => self.turned([m, n, k], lhs, rhs, out),
+                false if self.narrow && wide::is_faster([m, n], rhs) => wide::multiply([m, n, k], lhs, rhs, out),
                 false => self.in_parts([m, n, k], lhs, rhs, out),
             }
         }

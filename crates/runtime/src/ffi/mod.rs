@@ -31,6 +31,7 @@ mod sys;
 mod table;
 mod team;
 mod topology;
+mod wide;
 
 pub(crate) use api::Api;
 pub(crate) use blas::Blas;
