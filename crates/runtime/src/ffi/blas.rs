@@ -205,10 +205,10 @@ impl Blas {
     ) {
         // SAFETY: forwarded to the caller.
         unsafe {
-            match (2..FEW).contains(&n) && m > n {
-                true => self.turned([m, n, k], lhs, rhs, out),
-                false if self.narrow && wide::is_faster([m, n], rhs) => wide::multiply([m, n, k], lhs, rhs, out),
-                false => self.in_parts([m, n, k], lhs, rhs, out),
+            match wide::way([m, n, k], rhs).filter(|_| self.narrow) {
+                Some(way) => wide::multiply(way, [m, n, k], lhs, rhs, out),
+                None if (2..FEW).contains(&n) && m > n => self.turned([m, n, k], lhs, rhs, out),
+                None => self.in_parts([m, n, k], lhs, rhs, out),
             }
         }
     }

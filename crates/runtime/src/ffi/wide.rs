@@ -13,14 +13,19 @@
 //! | 256x2304 by 196     | 102 | 213   |                                   |
 //! | 2048x512 by 32      | 95  | 244   | 233 (95)                          |
 //!
-//! A second operand that lies in columns is turned while it is packed, which few rows do not make up for.
+//! A second operand that lies in columns is turned while it is packed, which few rows do not make up for. Of those the transpose
+//! is made, as the product of that operand, which lies in rows so, and of the few rows, and copied.
 
 use super::blas::{Element, Matrix, Out};
+use hostcall::Strides;
+use std::slice;
 
-/// Rows from which a second operand that lies in columns is worth turning.
-const ENOUGH: usize = 128;
-/// Columns that fill a vector.
+/// What it costs the `gemm` crate to turn an element, in elements that are turned here.
+const TURNED_BY_THE_CRATE: usize = 2;
+/// Elements that fill a vector.
 const VECTOR: usize = 16;
+/// Columns of a result that are made at once by way of their transpose.
+const BLOCK: usize = 512;
 
 /// Whether this processor has vectors of 512 bits that MKL does not use.
 pub(super) fn is_for_this_processor() -> bool {
@@ -34,16 +39,97 @@ pub(super) fn is_for_this_processor() -> bool {
     false
 }
 
-/// Whether a result of `m` by `n` elements is made faster here than by MKL on such a processor.
-pub(super) fn is_faster<T>([m, n]: [usize; 2], rhs: Matrix<T>) -> bool {
-    n >= VECTOR && (rhs.strides.column == 1 || m >= ENOUGH)
+/// How a product is made here.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Straight,
+    /// By way of its transpose.
+    Turned,
+}
+
+/// How a product is made faster here than by MKL on such a processor, if it is.
+pub(super) fn way<T>([m, n, k]: [usize; 3], rhs: Matrix<T>) -> Option<Way> {
+    match () {
+        _ if n < VECTOR => None,
+        _ if rhs.strides.column == 1 => Some(Way::Straight),
+        _ if m < VECTOR => None,
+        _ if m * (n + k) < TURNED_BY_THE_CRATE * n * k => Some(Way::Turned),
+        _ => Some(Way::Straight),
+    }
 }
 
 /// The product of an `m` by `k` and a `k` by `n` matrix, by this thread.
 ///
 /// # Safety
 /// The matrices have these extents, and nobody else touches the result meanwhile.
-pub(super) unsafe fn multiply<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+pub(super) unsafe fn multiply<T: Element>(
+    way: Way,
+    [m, n, k]: [usize; 3],
+    lhs: Matrix<T>,
+    rhs: Matrix<T>,
+    out: Out<T>,
+) {
+    // SAFETY: forwarded to the caller.
+    unsafe {
+        match way {
+            Way::Straight => straight([m, n, k], lhs, rhs, out),
+            Way::Turned => turned([m, n, k], lhs, rhs, out),
+        }
+    }
+}
+
+/// The same by way of its transpose.
+///
+/// # Safety
+/// As above.
+unsafe fn turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+    let lies_in_columns = lhs.strides.row == 1;
+    let mut few = vec![T::ZERO; if lies_in_columns { 0 } else { m * k }];
+    let columns = Strides { row: m, column: 1 };
+    let mut second = lhs.turned();
+    if !lies_in_columns {
+        // SAFETY: as above, and there is room for them.
+        unsafe { turn([m, k], lhs, Out { at: few.as_mut_ptr(), row: m, add: false }) };
+        second = Matrix { at: few.as_ptr(), strides: columns };
+    }
+    let mut made = vec![T::ZERO; m * BLOCK.min(n)];
+    for first in (0..n).step_by(BLOCK) {
+        let width = BLOCK.min(n - first);
+        // SAFETY: as above; the columns are the matrix's, and `made` has room for them.
+        unsafe {
+            let rhs = Matrix { at: rhs.at.add(first * rhs.strides.column), ..rhs };
+            straight([width, m, k], rhs.turned(), second, Out { at: made.as_mut_ptr(), row: m, add: false });
+            turn([width, m], Matrix { at: made.as_ptr(), strides: columns }, Out { at: out.at.add(first), ..out });
+        }
+    }
+}
+
+/// The transpose of a matrix, a few lines of the cache at a time.
+///
+/// # Safety
+/// `from` has so many rows and columns, and `to` as many columns and rows, which nobody else touches meanwhile.
+unsafe fn turn<T: Element>([rows, columns]: [usize; 2], from: Matrix<T>, to: Out<T>) {
+    for first in (0..rows).step_by(VECTOR) {
+        let width = VECTOR.min(rows - first);
+        for column in 0..columns {
+            // SAFETY: as the caller promised.
+            unsafe {
+                let at = from.at.add(first * from.strides.row + column * from.strides.column);
+                let line = slice::from_raw_parts_mut(to.at.add(column * to.row + first), width);
+                for (i, place) in line.iter_mut().enumerate() {
+                    let x = *at.add(i * from.strides.row);
+                    if to.add { *place += x } else { *place = x }
+                }
+            }
+        }
+    }
+}
+
+/// The same by one call.
+///
+/// # Safety
+/// As above.
+unsafe fn straight<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
     let stride = |s: usize| s as isize; // of elements in memory, so it fits
     // SAFETY: the strides are within matrices of these extents, as the caller promised; the result is read only if added to.
     unsafe {
@@ -74,7 +160,6 @@ pub(super) unsafe fn multiply<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostcall::Strides;
 
     /// A matrix of small whole numbers, whose products are exact, that lies in rows or in columns.
     fn matrix(rows: usize, columns: usize, turned: bool) -> (Vec<f64>, Strides) {
@@ -82,14 +167,14 @@ mod tests {
         ((0..rows * columns).map(|i| ((i * 7 + rows) % 11) as f64 - 5.0).collect(), strides)
     }
 
-    fn check([m, n, k]: [usize; 3], turned: [bool; 2], add: bool) {
+    fn check(way: Way, [m, n, k]: [usize; 3], turned: [bool; 2], add: bool) {
         let ((l, ls), (r, rs)) = (matrix(m, k, turned[0]), matrix(k, n, turned[1]));
         let row = n + 3;
         let mut out = vec![if add { 2.0 } else { f64::NAN }; m * row];
         let before = out.clone();
         let [lhs, rhs] = [(&l, ls), (&r, rs)].map(|(v, strides)| Matrix { at: v.as_ptr(), strides });
         // SAFETY: the vectors have these extents.
-        unsafe { multiply([m, n, k], lhs, rhs, Out { at: out.as_mut_ptr(), row, add }) };
+        unsafe { multiply(way, [m, n, k], lhs, rhs, Out { at: out.as_mut_ptr(), row, add }) };
         for i in 0..m {
             for j in 0..row {
                 let at = |p: usize| l[i * ls.row + p * ls.column] * r[p * rs.row + j * rs.column];
@@ -109,10 +194,12 @@ mod tests {
 
     #[test]
     fn products_are_right_however_operands_lie() {
-        for extents in [[1, 16, 1], [3, 17, 0], [33, 16, 5], [64, 100, 70], [130, 31, 300], [0, 16, 4]] {
+        for extents in [[1, 16, 1], [3, 17, 0], [33, 16, 5], [64, 100, 70], [130, 31, 300], [0, 16, 4], [20, 1100, 9]] {
             for turned in [[false, false], [false, true], [true, false], [true, true]] {
-                check(extents, turned, false);
-                check(extents, turned, true);
+                for way in [Way::Straight, Way::Turned] {
+                    check(way, extents, turned, false);
+                    check(way, extents, turned, true);
+                }
             }
         }
     }
