@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     name: "convolution-by-the-host",
     class: Class::Reassociating,
     alone: true,
-    why: "MKL multiplies faster than XLA's CPU convolves, and takes images with features before space",
+    why: "the host multiplies faster than XLA's CPU convolves, and takes images with features before space",
     rewrite: Rewrite::Convolution(rewrite),
 };
 

@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     name: "product-by-the-host",
     class: Class::Exact,
     alone: true,
-    why: "MKL multiplies faster than XLA's CPU, and reads operands however they lie",
+    why: "the host multiplies faster than XLA's CPU, and reads operands however they lie",
     rewrite: Rewrite::Product(rewrite),
 };
 

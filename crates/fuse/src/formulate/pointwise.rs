@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
     name: "pointwise-as-product",
     class: Class::Reassociating,
     alone: true,
-    why: "MKL multiplies faster than XLA's CPU convolves",
+    why: "the host multiplies faster than XLA's CPU convolves",
     rewrite: Rewrite::Convolution(rewrite),
 };
 

@@ -33,7 +33,7 @@ use std::slice;
 const TURNED_BY_THE_CRATE: usize = 2;
 /// Elements that fill a vector.
 const VECTOR: usize = 16;
-/// Columns of a result that are made at once by way of their transpose.
+/// Rows and columns of a result that are made at once by way of their transpose.
 const BLOCK: usize = 512;
 
 /// Whether this processor has vectors of 512 bits that MKL does not use.
@@ -82,7 +82,12 @@ pub(super) unsafe fn multiply<T: Element>(
     unsafe {
         match way {
             Way::Straight => straight([m, n, k], lhs, rhs, out),
-            Way::Turned => turned([m, n, k], lhs, rhs, out),
+            // So many rows at a time: what is turned takes their memory once more.
+            Way::Turned => (0..m).step_by(BLOCK).for_each(|row| {
+                let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
+                let out = Out { at: out.at.add(row * out.row), ..out };
+                turned([BLOCK.min(m - row), n, k], lhs, rhs, out);
+            }),
         }
     }
 }
@@ -203,7 +208,16 @@ mod tests {
 
     #[test]
     fn products_are_right_however_operands_lie() {
-        for extents in [[1, 16, 1], [3, 17, 0], [33, 16, 5], [64, 100, 70], [130, 31, 300], [0, 16, 4], [20, 1100, 9]] {
+        for extents in [
+            [1, 16, 1],
+            [3, 17, 0],
+            [33, 16, 5],
+            [64, 100, 70],
+            [130, 31, 300],
+            [0, 16, 4],
+            [20, 1100, 9],
+            [530, 17, 3],
+        ] {
             for turned in [[false, false], [false, true], [true, false], [true, true]] {
                 for way in [Way::Straight, Way::Turned] {
                     check(way, extents, turned, false);
