@@ -423,6 +423,7 @@ mod tests {
         assert_eq!(linear(3, Platform::Tpu).1, 2, "3 rows would be padded to 8");
         assert_eq!(linear(197, Platform::Cpu).1, 2, "a processor has no tiles");
     }
+
     /// The update of a weight by its gradient, whose rows are heads of `rows` each, and its reshapes.
     fn update(rows: usize) -> usize {
         let text = format!(
