@@ -545,13 +545,9 @@ impl Drawing<'_> {
         let some = draw.below(free.len() + 1);
         let more: Dims = draw.subset(free.len(), some).into_iter().map(|i| free[i]).collect();
         let start_index_map: Dims = collapsed_slice_dims.iter().chain(&more).copied().collect();
-        let mut indices: Shape = batch.iter().map(|&d| ty.shape[d]).collect();
-        let bare = start_index_map.len() == 1 && draw.one_in(3);
+        let indices: Shape = batch.iter().map(|&d| ty.shape[d]).collect();
         let index_vector_dim = indices.len();
-        if !bare {
-            indices.push(start_index_map.len());
-        }
-        let from = TensorType::new(draw.of(&[DType::I32, DType::I64]), indices);
+        let from = index_vectors(draw, indices, start_index_map.len());
         let g = ir::op::Gather {
             offset_dims,
             collapsed_slice_dims,
@@ -586,12 +582,8 @@ impl Drawing<'_> {
         let some = draw.below(windows.len() + 1);
         let more: Dims = draw.subset(windows.len(), some).into_iter().map(|i| windows[i]).collect();
         let scatter_dims_to_operand_dims: Dims = inserted_window_dims.iter().chain(&more).copied().collect();
-        let bare = scatter_dims_to_operand_dims.len() == 1 && draw.one_in(3);
         let index_vector_dim = indices.len();
-        if !bare {
-            indices.push(scatter_dims_to_operand_dims.len());
-        }
-        let from = TensorType::new(draw.of(&[DType::I32, DType::I64]), indices);
+        let from = index_vectors(draw, indices, scatter_dims_to_operand_dims.len());
         let s = ir::op::Scatter {
             combiner: draw.of(&[Combiner::Add, Combiner::Add, Combiner::Maximum]),
             update_window_dims,
@@ -653,4 +645,13 @@ fn again(op: &Op, ty: &TensorType) -> Option<Vec<TensorType>> {
         Op::BroadcastInDim { shape: to, dims } if to == shape => vec![of(dims.iter().map(|&d| shape[d]).collect())],
         _ => return None,
     })
+}
+
+/// The type of vectors of `length` indices, one for each place in `batch`; of a single index at times without a dimension for it.
+fn index_vectors(draw: &mut Draw, mut batch: Shape, length: usize) -> TensorType {
+    let bare = length == 1 && draw.one_in(3);
+    if !bare {
+        batch.push(length);
+    }
+    TensorType::new(draw.of(&[DType::I32, DType::I64]), batch)
 }
