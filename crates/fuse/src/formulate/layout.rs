@@ -94,7 +94,7 @@ fn bytes_moved(graph: &Graph) -> usize {
 }
 
 /// How often each value is an operand or an output.
-fn uses(graph: &Graph) -> Vec<usize> {
+pub(super) fn uses(graph: &Graph) -> Vec<usize> {
     let mut uses = vec![0; graph.nodes().len()];
     let operands = graph.nodes().iter().flat_map(|n| &n.operands);
     operands.chain(graph.outputs.iter().map(|o| &o.value)).for_each(|v| uses[v.index()] += 1);

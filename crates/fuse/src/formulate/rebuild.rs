@@ -74,6 +74,10 @@ impl Rebuild {
     pub(super) fn shape(&self, v: ValueId) -> Result<Shape> {
         self.ty(v).map(|t| t.shape.clone())
     }
+    /// Whether `v` is an input.
+    pub(super) fn is_input(&self, v: ValueId) -> bool {
+        matches!(self.to.node(v).op, Op::Input { .. })
+    }
     /// What `v` is a transpose of, and the permutation.
     pub(super) fn as_transpose(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
         let node = self.to.node(v);
