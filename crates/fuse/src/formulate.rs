@@ -11,7 +11,8 @@
 //! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
 //!
-//! A TPU's compiler chooses formulations and layouts itself; it only gets no reshapes that move rows ([`apart`](mod@apart)).
+//! A TPU's compiler chooses formulations and layouts itself; it only gets no reshapes that move rows ([`apart`](mod@apart)), and
+//! no strided slices that it aborts on ([`phases`]).
 
 mod apart;
 mod computed_once;
@@ -25,6 +26,7 @@ mod joined_dims;
 mod layout;
 mod ordered;
 mod packed_sort;
+mod phases;
 mod pointwise;
 mod product_order;
 mod read_first;
@@ -141,7 +143,7 @@ const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_d
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [apart::TOLD, unread_positions::TOLD]
+    [apart::TOLD, phases::TOLD, unread_positions::TOLD]
         .into_iter()
         .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
@@ -160,7 +162,8 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         if self.changes.options().platform == Platform::Tpu {
-            return apart::apart(&self.bodies(graph)?, self.changes, self.within);
+            let graph = apart::apart(&self.bodies(graph)?, self.changes, self.within)?;
+            return phases::phased(&graph, self.changes, self.within);
         }
         let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
