@@ -73,6 +73,18 @@ def test_several_targets_give_a_report_each_and_training_one_for_its_backward() 
     assert reports[0].data["target"]["hbm_bytes"] < reports[1].data["target"]["hbm_bytes"]
 
 
+def test_mamba_trains_on_a_tpu() -> None:
+    """Every second one of 8 rows, transposed, which its scan is full of: libtpu 0.0.51 aborts on that as it stands."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    sizes = {"vocab_size": 128, "hidden_size": 64, "state_size": 16, "num_hidden_layers": 1}
+    model = MambaForCausalLM(MambaConfig(**sizes, use_cache=False))
+    ids = torch.zeros(2, 8, dtype=torch.int64)
+    report = torchtpu.check(model, input_ids=ids, labels=ids, target="v5e:1x1")
+    assert report.runs
+    assert report.backward is not None and report.backward.runs
+
+
 def test_what_cannot_be_compiled_is_found_with_its_line() -> None:
     def positive(x: torch.Tensor) -> torch.Tensor:
         return x[x > 0].sum()

@@ -13,9 +13,10 @@ use super::wide;
 use crate::error::{Error, Result};
 use hostcall::{Product, Strides, Tile};
 
+/// Elements that fill a vector, or a line of the cache.
+pub(super) const VECTOR: usize = 16;
 /// A result of fewer columns than this is made by way of its transpose: they fill no vector of AVX-512.
-const FEW: usize = 16;
-
+const FEW: usize = VECTOR;
 /// Rows of such a result at a time, which stay in the cache.
 const BLOCK: usize = 256;
 
@@ -97,6 +98,27 @@ pub(super) struct Out<T> {
     pub(super) at: *mut T,
     pub(super) row: usize,
     pub(super) add: bool,
+}
+
+/// The transpose of a matrix, a few lines of the cache at a time.
+///
+/// # Safety
+/// `from` has so many rows and columns, and `to` as many columns and rows, which nobody else touches meanwhile.
+pub(super) unsafe fn turn<T: Element>([rows, columns]: [usize; 2], from: Matrix<T>, to: Out<T>) {
+    for first in (0..rows).step_by(VECTOR) {
+        let width = VECTOR.min(rows - first);
+        for column in 0..columns {
+            // SAFETY: as the caller promised.
+            unsafe {
+                let at = from.at.add(first * from.strides.row + column * from.strides.column);
+                let line = slice::from_raw_parts_mut(to.at.add(column * to.row + first), width);
+                for (i, place) in line.iter_mut().enumerate() {
+                    let x = *at.add(i * from.strides.row);
+                    if to.add { *place += x } else { *place = x }
+                }
+            }
+        }
+    }
 }
 
 /// Where a product's operands and its result are, and what is done to the result.
@@ -247,11 +269,8 @@ impl Blas {
                 let lhs = Matrix { at: lhs.at.add(first * lhs.strides.row), ..lhs };
                 let turned_out = Out { at: made.as_mut_ptr(), row: rows, add: false };
                 self.straight([n, rows, k], rhs.turned(), lhs.turned(), turned_out);
-                for row in 0..rows {
-                    let to = slice::from_raw_parts_mut(out.at.add((first + row) * out.row), n);
-                    let from = made[row..].iter().step_by(rows);
-                    to.iter_mut().zip(from).for_each(|(to, &x)| if out.add { *to += x } else { *to = x });
-                }
+                let made = Matrix { at: made.as_ptr(), strides: Strides { row: rows, column: 1 } };
+                turn([n, rows], made, Out { at: out.at.add(first * out.row), ..out });
             }
         }
     }

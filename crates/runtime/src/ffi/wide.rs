@@ -25,14 +25,11 @@
 //! | 2048x512 by 256   | 1.29  | 2.51    |
 //! | 128x768 by 50257  | 25.5  | 67.9    |
 
-use super::blas::{Element, Matrix, Out};
+use super::blas::{Element, Matrix, Out, VECTOR, turn};
 use hostcall::Strides;
-use std::slice;
 
 /// What it costs the `gemm` crate to turn an element, in elements that are turned here.
 const TURNED_BY_THE_CRATE: usize = 2;
-/// Elements that fill a vector.
-const VECTOR: usize = 16;
 /// Rows and columns of a result that are made at once by way of their transpose.
 const BLOCK: usize = 512;
 
@@ -114,27 +111,6 @@ unsafe fn turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<
             let rhs = Matrix { at: rhs.at.add(first * rhs.strides.column), ..rhs };
             straight([width, m, k], rhs.turned(), second, Out { at: made.as_mut_ptr(), row: m, add: false });
             turn([width, m], Matrix { at: made.as_ptr(), strides: columns }, Out { at: out.at.add(first), ..out });
-        }
-    }
-}
-
-/// The transpose of a matrix, a few lines of the cache at a time.
-///
-/// # Safety
-/// `from` has so many rows and columns, and `to` as many columns and rows, which nobody else touches meanwhile.
-unsafe fn turn<T: Element>([rows, columns]: [usize; 2], from: Matrix<T>, to: Out<T>) {
-    for first in (0..rows).step_by(VECTOR) {
-        let width = VECTOR.min(rows - first);
-        for column in 0..columns {
-            // SAFETY: as the caller promised.
-            unsafe {
-                let at = from.at.add(first * from.strides.row + column * from.strides.column);
-                let line = slice::from_raw_parts_mut(to.at.add(column * to.row + first), width);
-                for (i, place) in line.iter_mut().enumerate() {
-                    let x = *at.add(i * from.strides.row);
-                    if to.add { *place += x } else { *place = x }
-                }
-            }
         }
     }
 }
