@@ -74,7 +74,7 @@ def test_several_targets_give_a_report_each_and_training_one_for_its_backward() 
 
 
 def test_mamba_trains_on_a_tpu() -> None:
-    """Every second one of 8 rows, transposed, which its scan is full of: libtpu 0.0.51 aborts on that as it stands."""
+    """Every second one of 8 rows, transposed, fills its scan's gradient: libtpu 0.0.51 aborts on that as it stands."""
     from transformers import MambaConfig, MambaForCausalLM
 
     sizes = {"vocab_size": 128, "hidden_size": 64, "state_size": 16, "num_hidden_layers": 1}

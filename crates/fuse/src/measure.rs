@@ -53,6 +53,14 @@ pub(crate) fn is_elementwise(op: &Op) -> bool {
     matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. })
 }
 
+/// How often each value is an operand or an output.
+pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
+    let mut uses = vec![0; graph.nodes().len()];
+    let operands = graph.nodes().iter().flat_map(|n| &n.operands);
+    operands.chain(graph.outputs.iter().map(|o| &o.value)).for_each(|v| uses[v.index()] += 1);
+    uses
+}
+
 /// What `value` is a reshape of, or itself.
 pub(crate) fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
     match graph.node(value).op {

@@ -14,9 +14,8 @@
 //! | the same in f32           | 757 MiB of HBM, 2976 us  | 688 MiB of HBM, 2788 us  |
 //! | BERT's, bf16, 64 rows     | 1800 MiB of HBM, 3192 us | 1654 MiB of HBM, 2919 us |
 
-use super::layout::uses;
 use super::rebuild::Rebuild;
-use crate::measure::{SUBLANES, is_elementwise};
+use crate::measure::{SUBLANES, is_elementwise, uses};
 use crate::rules::shapes::{groups, reshaped_broadcast};
 use crate::{Change, Changes, Class, Head};
 use ir::op::DotGeneral;
@@ -323,7 +322,7 @@ fn ranges(runs: &[usize]) -> impl Iterator<Item = Range<usize>> {
 mod tests {
     use super::*;
     use crate::Platform;
-    use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
+    use crate::formulate::testing::{Random, formulated_for, keeps_bits_on_a_tpu};
     use ir::{Binary, Builder, DType, InputKind, OutputKind, Precision, Reducer, TensorType, Unary};
 
     /// A product of `rank` dimensions less these, contracted.
@@ -393,15 +392,7 @@ mod tests {
 
     #[test]
     fn random_layers_keep_their_bits() {
-        let mut made = 0;
-        for seed in 0..500 {
-            let mut r = Random(seed);
-            let graph = layers(&mut r);
-            let (after, changes) = formulated_for(Platform::Tpu, &graph, Class::Exact, None);
-            made += usize::from(!changes.is_empty());
-            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-        }
-        assert!(made > 100, "{made}");
+        keeps_bits_on_a_tpu(layers, 100);
     }
 
     /// A linear layer, its activation and the gradient of its weight.

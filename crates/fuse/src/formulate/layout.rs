@@ -25,6 +25,7 @@ mod carry;
 mod forms;
 
 use self::forms::Forms;
+use crate::measure::uses;
 use crate::{Change, Changes, Class, Head};
 use ir::op::Convolution;
 use ir::{Dims, Graph, LocId, Node, Op, Result, TensorType};
@@ -91,14 +92,6 @@ fn bytes_moved(graph: &Graph) -> usize {
         _ => 0,
     };
     graph.nodes().iter().zip(&uses).map(cost).fold(0, usize::saturating_add)
-}
-
-/// How often each value is an operand or an output.
-pub(super) fn uses(graph: &Graph) -> Vec<usize> {
-    let mut uses = vec![0; graph.nodes().len()];
-    let operands = graph.nodes().iter().flat_map(|n| &n.operands);
-    operands.chain(graph.outputs.iter().map(|o| &o.value)).for_each(|v| uses[v.index()] += 1);
-    uses
 }
 
 /// Whether a transpose changes the order of elements: dimensions of extent 1 may go anywhere.

@@ -90,6 +90,20 @@ pub(super) fn assert_same_bits(before: &Graph, after: &Graph, inputs: &[Literal]
     }
 }
 
+/// Asserts that 500 random graphs compute the same bits formulated for a TPU, of which more than `least` are changed.
+#[track_caller]
+pub(super) fn keeps_bits_on_a_tpu(graph: impl Fn(&mut Random) -> Graph, least: usize) {
+    let mut changed = 0;
+    for seed in 0..500 {
+        let mut r = Random(seed);
+        let graph = graph(&mut r);
+        let (after, changes) = formulated_for(Platform::Tpu, &graph, Class::Exact, None);
+        changed += usize::from(!changes.is_empty());
+        assert_same_bits(&graph, &after, &r.inputs(&graph, true));
+    }
+    assert!(changed > least, "{changed}");
+}
+
 /// Asserts that both graphs compute the same but for rounding: to 1e-5 of the largest value, or 1e-12 for `f64`.
 #[track_caller]
 pub(super) fn assert_close(before: &Graph, after: &Graph, inputs: &[Literal]) {
