@@ -300,14 +300,30 @@ impl<'p> Program<'p> {
         }
     }
 
-    /// How many of a group's instructions read the program's input `number` where it lies.
-    fn readers_of_input(&self, number: usize, group: usize) -> usize {
+    /// How often a group's instructions read the program's input `number` where it lies. What is fetched in slices is read
+    /// once by all of them.
+    fn times_input_is_read(&self, number: usize, group: usize) -> usize {
         let is_input = |id: i64| {
             let made = self.by_id.get(&self.value(id));
             made.is_some_and(|i| i.opcode == "parameter" && i.parameter_number == number as i64)
         };
         let reads = |i: &&HloInstructionProto| !renames(&i.opcode) && i.operand_ids.iter().any(|&id| is_input(id));
-        self.entry.instructions.iter().filter(reads).filter(|i| self.group_of(i) == Some(group)).count()
+        let readers = self.entry.instructions.iter().filter(reads).filter(|i| self.group_of(i) == Some(group));
+        readers.map(|i| self.part_fetched(i)).sum::<f64>().round() as usize
+    }
+
+    /// How much of its operand an instruction reads, if it brings a slice of it into vector memory; else all.
+    fn part_fetched(&self, instruction: &HloInstructionProto) -> f64 {
+        let Some(inner) = instruction.called_computation_ids.first().and_then(|id| self.computations.get(id)) else {
+            return 1.0;
+        };
+        let shape = |i: Option<&&HloInstructionProto>| i.and_then(|i| i.shape.as_ref()).map(padded);
+        let whole = instruction.operand_ids.first().and_then(|id| self.by_id.get(id));
+        let slice = inner.instructions.iter().find(|i| i.id == inner.root_id && i.opcode == "slice");
+        match (instruction.opcode.as_str(), shape(slice.as_ref()), shape(whole)) {
+            ("async-start", Some(part), Some(whole)) if whole > 0.0 => part / whole,
+            _ => 1.0,
+        }
     }
 
     /// What the regions of a group read from outside and write for others. An input of the program that several of them read
@@ -319,13 +335,15 @@ impl<'p> Program<'p> {
         }
         let is_made = |v: &ValueId| of.iter().any(|r| r.outputs.contains(v));
         let mut read: BTreeMap<ValueId, Vec<u64>> = BTreeMap::new();
-        for (v, bytes) in of.iter().flat_map(|r| &r.inputs).filter(|(v, _)| !is_made(v)) {
-            read.entry(*v).or_default().push(*bytes);
+        for (v, bytes) in of.iter().flat_map(|r| &r.inputs).map(|(v, b)| (before_barriers(graph, *v), *b)) {
+            if !is_made(&v) {
+                read.entry(v).or_default().push(bytes);
+            }
         }
         let taken = read.into_iter().map(|(v, mut each)| {
             each.sort_unstable_by(|a, b| b.cmp(a));
             let readers = match graph.inputs.iter().position(|i| i.value == v) {
-                Some(number) if each.len() > 1 => self.readers_of_input(number, group).max(1),
+                Some(number) if each.len() > 1 => self.times_input_is_read(number, group).max(1),
                 _ => 1,
             };
             each.iter().take(readers).sum::<u64>()
@@ -342,6 +360,14 @@ impl<'p> Program<'p> {
             _ => r.outputs.iter().filter(|v| outside(v)).map(|v| times(v) * size(*v)).sum(),
         });
         (taken.sum::<u64>() + written.sum::<u64>()) as f64
+    }
+}
+
+/// The value that `value` is: barriers are nothing at run time.
+fn before_barriers(graph: &Graph, value: ValueId) -> ValueId {
+    match (&graph.node(value).op, graph.node(value).operands.first()) {
+        (Op::OptimizationBarrier, Some(&before)) => before_barriers(graph, before),
+        _ => value,
     }
 }
 
