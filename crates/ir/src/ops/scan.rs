@@ -41,7 +41,7 @@ pub(super) static OPS: &[OpDef] = &[
     .typed_by_out(),
     OpDef::new(
         "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-        |c, b| extremes(c, b, Reducer::ArgMax),
+        |c, b| extremes(c, b, Reducer::Maximum),
         &[
             ok("f32[2,9], 1"),
             ok("i64[7]{0..3}, 0"),
@@ -50,13 +50,22 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[0], 0"),
             ok("f32[6]{1,nan,2,nan,3}, 0"),
             ok("f32[4]{-inf,-inf,0}, 0"),
+            ok("f32[2,40], 1"),
+            ok("i64[1200]{0..3}, 0"),
+            ok("bool[17], 0"),
         ],
     )
     .variants(&["cummax.out"]),
     OpDef::new(
         "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
-        |c, b| extremes(c, b, Reducer::ArgMin),
-        &[ok("f32[2,9], 1"), ok("i64[7]{0..3}, 0"), ok("f32[6]{1,nan,2,nan,3}, 0")],
+        |c, b| extremes(c, b, Reducer::Minimum),
+        &[
+            ok("f32[2,9], 1"),
+            ok("i64[7]{0..3}, 0"),
+            ok("f32[6]{1,nan,2,nan,3}, 0"),
+            ok("bf16[40,2], 0"),
+            ok("i64[40]{0..3}, 0"),
+        ],
     )
     .variants(&["cummin.out"]),
     OpDef::new(
@@ -88,19 +97,19 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["diff.out"]),
 ];
 
-/// Each element of `operands` (two for the arg reducers) reduced with those before it along `d`.
-fn scan(b: &Builder, operands: &[ValueId], d: usize, reducer: Reducer) -> Result<ValueId> {
-    let shape = b.shape(operands[0]);
+/// Each element of `v` reduced with those before it along `d`.
+fn scan(b: &Builder, v: ValueId, d: usize, reducer: Reducer) -> Result<ValueId> {
+    let shape = b.shape(v);
     let mut window = Window::trivial(shape.len());
     window.size[d] = shape[d];
     window.padding[d] = (shape[d] as i64 - 1, 0);
-    b.push(Op::ReduceWindow { reducer, window }, operands, vec![])
+    b.push(Op::ReduceWindow { reducer, window }, &[v], vec![])
 }
 
 /// One operand scanned along `d`; a 0-d tensor, and one without elements, is its own scan.
 fn scan_one(b: &Builder, v: ValueId, d: usize, reducer: Reducer) -> Result<ValueId> {
     let shape = b.shape(v);
-    if shape.is_empty() || shape.contains(&0) { Ok(v) } else { scan(b, &[v], d, reducer) }
+    if shape.is_empty() || shape.contains(&0) { Ok(v) } else { scan(b, v, d, reducer) }
 }
 
 /// `v` moved `by` places towards the end of `d`; `fill` moves in.
@@ -130,8 +139,9 @@ fn accumulated(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
     one(b.convert(scan_one(b, wide, d, reducer)?, dtype)?)
 }
 
-/// The later of equals counts, and the latest NaN once there is one. The reducer takes the smaller index of equals, so
-/// places count from the end.
+/// The later of equals counts, and the latest NaN once there is one: the greatest place so far at which an element is the
+/// running extreme. Two scans of one operand each, since XLA's CPU refuses, or crashes on, one of two operands of different
+/// types from 17 elements on (jaxlib 0.10.2, `ReduceWindowRewriter`).
 fn extremes(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let (shape, dtype) = (b.shape(v), b.dtype(v));
@@ -142,11 +152,15 @@ fn extremes(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
     if shape.is_empty() || shape.contains(&0) {
         return many([v, b.full(Number::Int(0), DType::I64, &shape)?]);
     }
+    let values = scan(b, v, d, reducer)?;
     let places = b.iota(index_dtype(shape[d]), &shape, d)?;
-    let last = b.full_like(places, Number::Int(shape[d] as i64 - 1))?;
-    let both = scan(b, &[v, b.subtract(last, places)?], d, reducer)?;
-    let places = b.subtract(last, b.element(both, 1)?)?;
-    many([b.element(both, 0)?, b.convert(places, DType::I64)?])
+    let mut is_extreme = b.compare(Comparison::Eq, v, values)?;
+    if dtype.is_float() {
+        is_extreme = b.binary(Binary::Or, is_extreme, b.compare(Comparison::Ne, v, v)?)?;
+    }
+    let places = b.select(is_extreme, places, b.full_like(places, Number::Int(0))?)?;
+    let places = cumulative_max(b, places, d)?;
+    many([values, b.convert(places, DType::I64)?])
 }
 
 fn logcumsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
