@@ -133,3 +133,42 @@ def test_another_device_than_the_first() -> None:
     result = double(torch.ones(2, device="tpu:1"))
     assert result.device == torch.device("tpu", 1)
     assert result.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_gradients_through_a_norm_in_evaluation(norm: type[nn.Module]) -> None:
+    """PyTorch's kernels leave what was used empty on the CPU; what is traced for another device keeps it."""
+    theirs = norm(3, affine=True, track_running_stats=True).double().eval()
+    nn.init.uniform_(theirs.running_var)
+    ours = copy.deepcopy(theirs).to("tpu")
+    x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    y = x.detach().to("tpu").requires_grad_()
+    torch.compile(ours, backend="torchtpu", fullgraph=True)(y).square().sum().backward()
+    theirs(x).square().sum().backward()
+    for got, want in ((y, x), (ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+        torch.testing.assert_close(got.grad.cpu(), want.grad)
+
+
+@pytest.mark.parametrize("mode", ["sum", "weighted", "mean", "max"])
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_through_bags(mode: str, last: bool) -> None:
+    """Helper results have other sizes than on the CPU."""
+    table = torch.randn(10, 3, dtype=torch.float32, requires_grad=True)
+    copied = table.detach().to("tpu").requires_grad_()
+    i, offsets = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 3, 3, 8][: 4 if last else 3])
+    weights = torch.rand(8) if mode == "weighted" else None
+
+    def bags(table: Tensor, i: Tensor, offsets: Tensor, weights: Tensor | None) -> Tensor:
+        how = "sum" if mode == "weighted" else mode
+        bag = torch.nn.functional.embedding_bag
+        return bag(i, table, offsets, mode=how, include_last_offset=last, per_sample_weights=weights)
+
+    program = torch.compile(bags, backend="torchtpu", fullgraph=True)
+    on_tpu = [None if t is None else t.to("tpu") for t in (i, offsets, weights)]
+    with torch.no_grad():  # another op: the forward pass alone
+        torch.testing.assert_close(program(copied, *on_tpu).cpu(), bags(table, i, offsets, weights))
+    got, want = program(copied, *on_tpu), bags(table, i, offsets, weights)
+    torch.testing.assert_close(got.cpu(), want)
+    got.square().sum().backward()
+    want.square().sum().backward()
+    torch.testing.assert_close(copied.grad.cpu(), table.grad)

@@ -166,7 +166,8 @@ impl<'a> Tracing<'a> {
             Placed::Tensors(ts) => Arg::Tensors(ts.iter().map(|t| t.and_then(|_| next.next())).collect()),
             Placed::Plain(arg) => arg.clone(),
         });
-        let call = Call { schema: self.call.entry.schema, args: args.collect(), context: &self.context };
+        let call =
+            Call { schema: self.call.entry.schema, args: args.collect(), context: &self.context, recorded: vec![] };
         let outs = match self.call.entry.def.rule {
             Rule::Bounded(expand) => match expand(&call, &self.b)? {
                 Bounded::Bound(bound) => return self.bound(bound),
@@ -237,7 +238,8 @@ impl<'a> Tracing<'a> {
             },
             Tensor::Host(dtype, sym) => {
                 let value = Scalar::Symbolic(sym.clone());
-                let call = Call { schema: self.call.entry.schema, args: vec![], context: &self.context };
+                let call =
+                    Call { schema: self.call.entry.schema, args: vec![], context: &self.context, recorded: vec![] };
                 self.aliases.fresh_contiguous(&self.b, call.scalar_value(&self.b, &value, *dtype)?)
             }
         }

@@ -15,6 +15,7 @@ use crate::symbol::Expr;
 use crate::trace::schema::{
     Argument, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorName,
 };
+use crate::types::Shape;
 use smallvec::SmallVec;
 
 /// The names of a node's results, lists spelled out; `None` for one that nobody wants.
@@ -139,13 +140,16 @@ impl<'t> Importer<'t> {
         owned: &[Owned],
         operands: &'a [arguments::Operand<'a>],
     ) -> Call<'a> {
-        Call { schema: assigned.entry.schema, args: arguments::args(owned, operands), context: &self.context }
+        let args = arguments::args(owned, operands);
+        Call { schema: assigned.entry.schema, args, context: &self.context, recorded: vec![] }
     }
 
     fn expand(&self, scope: &Scope<'t>, node: &'t Node, assigned: &Assigned<'t>, owned: &[Owned]) -> Result<Outs> {
+        let recorded = self.recorded(scope, node)?;
         let run = |cast: Option<DType>| {
             let operands = self.operands(owned, cast);
-            assigned.entry.def.rule.expand(&self.prepare(assigned, owned, &operands), &self.b)
+            let call = Call { recorded: recorded.clone(), ..self.prepare(assigned, owned, &operands) };
+            assigned.entry.def.rule.expand(&call, &self.b)
         };
         let plain = run(None);
         if !scope.autocast || assigned.entry.variant != Variant::Functional {
@@ -161,6 +165,17 @@ impl<'t> Importer<'t> {
             Err(_) => true,
         };
         if cast && want.is_float() { run(Some(want)).or(plain) } else { plain }
+    }
+
+    /// The extents that the trace records for the results of `node`, as far as they are known before it is imported. Those
+    /// of the only result of most ops nobody asks for.
+    fn recorded(&self, scope: &Scope<'t>, node: &'t Node) -> Result<Vec<Option<Shape>>> {
+        let names = results(node)?;
+        if names.len() < 2 {
+            return Ok(vec![]);
+        }
+        let shape = |name: &Option<&str>| self.tensor_meta(scope, (*name)?).ok().map(|(_, layout)| layout.sizes);
+        Ok(names.iter().map(shape).collect())
     }
 
     /// Results in storages of their own, laid out as the trace records.

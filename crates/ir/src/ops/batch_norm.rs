@@ -218,8 +218,10 @@ fn normalise(c: &Call<'_>, b: &Builder, training: bool) -> Result<Normalised> {
         let (mean, var) = running(c, b)?;
         let invstd = inverse_deviation(c, b, b.convert(var, b.dtype(x))?, &c.scalar("eps")?)?;
         let y = scale(b, x, b.convert(mean, b.dtype(x))?, invstd, weight, bias)?;
-        let empty = nothing(b, saved)?;
-        return Ok(Normalised { values: [b.convert(y, dtype)?, empty, empty], statistics: [None, None] });
+        // The CPU's kernel leaves what was used empty; others give it, and fake tensors know which (`_decomp`).
+        let used = |i, v| if c.is_recorded_full(i) { b.convert(v, saved) } else { nothing(b, saved) };
+        let values = [b.convert(y, dtype)?, used(1, mean)?, used(2, invstd)?];
+        return Ok(Normalised { values, statistics: [None, None] });
     }
     ensure!(count * shape[1] > 0, "input tensor must have at least one element, but got input_sizes = {shape:?}");
     let (mean, var) = moments(b, x, &dims)?;

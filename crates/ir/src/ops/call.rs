@@ -136,6 +136,8 @@ pub struct Call<'a> {
     pub args: Vec<Arg<'a>>,
     /// The program's.
     pub context: &'a Context,
+    /// What a trace records as the extents of the results, where there is one: PyTorch shapes some helper results by device.
+    pub recorded: Vec<Option<Shape>>,
 }
 
 /// The results of a call, in the order of the schema's returns (a `Tensor[]` is spelled out). `None` is an undefined
@@ -166,6 +168,11 @@ impl<'a> Call<'a> {
     pub fn name(&self) -> &str {
         let name = self.schema.name.split("::").last().unwrap_or_default();
         name.split('.').next().unwrap_or(name)
+    }
+
+    /// Whether result `i`, which the CPU's kernel leaves empty, is not so where the program was traced.
+    pub fn is_recorded_full(&self, i: usize) -> bool {
+        self.recorded.get(i).and_then(Option::as_ref).is_some_and(|shape| !shape.contains(&0))
     }
 
     /// Whether `name` was given and is not `None`.

@@ -204,7 +204,7 @@ impl<'t> Torch<'t> {
         for param in entry.schema.args.iter().skip(args.len()) {
             args.push(parse_default(param)?);
         }
-        let call = Call { schema: entry.schema, args, context: self.c.context };
+        let call = Call { schema: entry.schema, args, context: self.c.context, recorded: vec![] };
         match entry.def.rule {
             Rule::Expand(expand) | Rule::View(_, Some(expand)) => expand(&call, self.b),
             Rule::Bounded(expand) => match expand(&call, self.b)? {

@@ -201,7 +201,7 @@ fn forward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let output = b.select(some, most, empty(&[count, width], 0.0)?)?;
         let from = sources(b, rows, most, bags, indices)?;
         let from = b.select(some, b.convert(from, whole)?, b.full(Number::Int(0), whole, &[count, width])?)?;
-        return many([b.convert(output, dtype)?, bags, sizes, from]);
+        return many([b.convert(output, dtype)?, bags, counted(c, b, sizes)?, from]);
     }
     let rows = without_padding(c, b, scaled(c, b, rows)?, indices, 0.0)?;
     let mut output = into_bags(b, empty(&[count, width], 0.0)?, bags, rows, Combiner::Add)?;
@@ -209,8 +209,23 @@ fn forward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let size = b.maximum(sizes, b.full_like(sizes, Number::Int(1))?)?;
         output = b.divide(output, over_width(b.convert(size, b.dtype(output))?)?)?;
     }
-    let shown = if mode == Mode::Sum && is_fast_sum(c, dtype)? { b.full(Number::Int(0), whole, &[0])? } else { bags };
-    many([b.convert(output, dtype)?, shown, sizes, sizes])
+    let nothing = || b.full(Number::Int(0), whole, &[0]);
+    let is_left_out = mode == Mode::Sum && is_fast_sum(c, dtype)? && !c.is_recorded_full(1);
+    let shown = if is_left_out { nothing()? } else { bags };
+    let sizes = counted(c, b, sizes)?;
+    let from = if c.recorded.get(3).is_some_and(|shape| shape.as_deref() == Some(&[0])) { nothing()? } else { sizes };
+    many([b.convert(output, dtype)?, shown, sizes, from])
+}
+
+/// The `sizes` of bags, with a zero for the last offset where a trace of another device counts it as a bag, or one of the
+/// forward pass alone.
+fn counted(c: &Call<'_>, b: &Builder, sizes: ValueId) -> Result<ValueId> {
+    let recorded = c.recorded.get(2).and_then(Option::as_ref).map(|shape| shape[..].iter().product::<usize>());
+    let more = recorded.unwrap_or(0).saturating_sub(b.shape(sizes)[0]);
+    if more == 0 {
+        return Ok(sizes);
+    }
+    b.concatenate(&[sizes, b.full(Number::Int(0), b.dtype(sizes), &[more])?], 0)
 }
 
 /// `rows` times their samples' weights, if there are any.
@@ -273,6 +288,8 @@ fn backward(c: &Call<'_>, b: &Builder, bags: ValueId) -> Result<Outs> {
 /// Each gradient to the row its maximum came from; those of empty bags, out of range, to none.
 fn max_backward(c: &Call<'_>, b: &Builder, grad: ValueId, zeros: ValueId) -> Result<Outs> {
     let (from, sizes) = (c.tensor(b, "maximum_indices")?, c.tensor(b, "bag_size")?);
+    // Elsewhere than on the CPU the last offset has a size, too ([`counted`]).
+    let sizes = b.slice_dim(sizes, 0, 0, b.shape(from)[0], 1)?;
     let empty = b.compare(Comparison::Eq, sizes, b.full_like(sizes, Number::Int(0))?)?;
     let empty = b.broadcast_in_dim(empty, &b.shape(from), &[0])?;
     let nowhere = b.full_like(from, Number::Int(b.shape(zeros)[0] as i64))?;

@@ -98,7 +98,7 @@ fn expand_within(entry: &Entry, args: &[Option<SampleArg>], bound: Option<i64>) 
     });
     let args = given.collect::<Result<Vec<_>>>()?;
     let context = Context { bound, ..Context::default() };
-    let call = Call { schema: entry.schema, args, context: &context };
+    let call = Call { schema: entry.schema, args, context: &context, recorded: vec![] };
     let results = match entry.def.rule {
         Rule::Expand(expand) => outputs(&b, expand(&call, &b)?),
         Rule::Bounded(expand) => match expand(&call, &b)? {
