@@ -35,11 +35,7 @@ class Expectation {
   Expectation(const Op& op, const torch::jit::Stack& stack, size_t first) {
     torch::jit::Stack copy;
     try {
-      // Below autograd. Errors of meta kernels in Python print tensors, which only those made in here allow under forward
-      // derivatives.
-      const c10::InferenceMode below;
-      for (size_t i = 0; i < op.arguments.size(); ++i) copy.push_back(like(stack[first + i]));
-      op.handle.callBoxed(&copy);
+      copy = ask(op, stack, first);
     } catch (const c10::NotImplementedError&) {
       return;
     } catch (python_error& error) {
@@ -61,6 +57,30 @@ class Expectation {
   std::vector<TpuTensorType> types;
 
  private:
+  // 0-d tensors of the host may stand anywhere, as on CUDA. Kernels that know this promote types by it; to those that take
+  // them for a mistake (of `copysign`, `masked_fill`, `index_fill`) they are given as meta tensors, too.
+  torch::jit::Stack ask(const Op& op, const torch::jit::Stack& stack, size_t first) {
+    try {
+      return answer(op, stack, first);
+    } catch (const c10::NotImplementedError&) {
+      throw;
+    } catch (const std::exception&) {
+      if (!met_host_scalar_) throw;
+    }
+    takes_host_scalars_ = true;
+    return answer(op, stack, first);
+  }
+
+  torch::jit::Stack answer(const Op& op, const torch::jit::Stack& stack, size_t first) {
+    // Below autograd. Errors of meta kernels in Python print tensors, which only those made in here allow under forward
+    // derivatives.
+    const c10::InferenceMode below;
+    torch::jit::Stack copy;
+    for (size_t i = 0; i < op.arguments.size(); ++i) copy.push_back(like(stack[first + i]));
+    op.handle.callBoxed(&copy);
+    return copy;
+  }
+
   c10::IValue like(const c10::IValue& value) {
     if (value.isDevice()) return c10::Device(c10::DeviceType::Meta);
     if (value.isGenerator()) return {};
@@ -68,7 +88,10 @@ class Expectation {
   }
 
   at::Tensor meta(const at::Tensor& t) {
-    if (!t.defined() || t.device().type() != kTpu) return t;
+    if (!t.defined()) return t;
+    const bool is_host_scalar = t.device().is_cpu() && t.dim() == 0;
+    met_host_scalar_ |= is_host_scalar;
+    if (t.device().type() != kTpu && !(is_host_scalar && takes_host_scalars_)) return t;
     for (const auto& [real, fake] : made_) {
       if (real.is_same(t)) return fake;
     }
@@ -88,6 +111,8 @@ class Expectation {
   }
 
   std::vector<std::pair<at::Tensor, at::Tensor>> made_;
+  bool met_host_scalar_ = false;
+  bool takes_host_scalars_ = false;
 };
 
 }  // namespace torchtpu

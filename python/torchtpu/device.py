@@ -48,7 +48,15 @@ def register() -> None:
     _pass_autocast()
     _flex.let_in()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
+        _default_to(shim, mode)
+
+
+def _default_to(shim: Any, mode: str) -> None:
+    """Sets the mode of threads that were told nothing. An error here would keep torch itself from being imported."""
+    try:
         shim.set_mode(_bits(mode, False), True)
+    except Error as error:
+        warnings.warn(f"TORCHTPU_EAGER_MODE: {error}; eager ops run in 'strict'", stacklevel=2)
 
 
 def _come_to_rest(shim: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -314,6 +315,29 @@ def test_several_devices() -> None:
         x + torch.ones(3, device="tpu:0")
 
 
+BESIDE = {
+    "masked_fill": lambda x, c: x.masked_fill(x > 1, c),
+    "masked_fill_": lambda x, c: x.clone().masked_fill_(x > 1, c),
+    "index_fill": lambda x, c: x.index_fill(0, torch.tensor([1], device=x.device), c),
+    "copysign": lambda x, c: torch.copysign(x, c),
+    "copysign of": lambda x, c: torch.copysign(c, x),
+    "floor_divide": lambda x, c: x // c,
+    "floor_divide by": lambda x, c: c // x,
+    "lerp": lambda x, c: torch.lerp(x, x + 1, c),
+    "where": lambda x, c: torch.where(x > 1, c, x),
+    "atan2": lambda x, c: torch.atan2(c, x),
+}
+
+
+@pytest.mark.parametrize("mode", ["debug", "strict", "fused"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_numbers_in_0d_tensors_of_the_host_stand_beside_tensors(name: str, mode: str) -> None:
+    x, c = torch.tensor([0.5, 1.5, 2.5]), torch.tensor(-2.0)
+    with torchtpu.eager_mode(mode):
+        torch.testing.assert_close(BESIDE[name](x.to("tpu"), c).cpu(), BESIDE[name](x, c))
+        assert BESIDE[name](x.to("tpu").bfloat16(), c).dtype == torch.bfloat16
+
+
 # --- random numbers ---------------------------------------------------------------------------------------------------
 
 
@@ -343,7 +367,36 @@ def test_checkpoints_draw_the_same_numbers_again(reentrant: bool) -> None:
     assert torch.equal(x.grad, 2 * y.detach())
 
 
+def test_complex_normal_numbers() -> None:
+    torch.manual_seed(0)
+    mean = torch.full((20_000,), 1 + 2j, device="tpu")
+    draws = {
+        "randn": torch.randn(20_000, dtype=torch.complex64, device="tpu").cpu(),
+        "normal_": torch.empty(20_000, dtype=torch.complex64, device="tpu").normal_().cpu(),
+        "normal": torch.normal(mean, torch.ones(20_000, device="tpu")).cpu() - (1 + 2j),
+    }
+    for name, drawn in draws.items():
+        parts = torch.view_as_real(drawn)
+        moments = (parts.mean(0), parts.var(0), (drawn.real * drawn.imag).mean())
+        expected = (torch.zeros(2), torch.full((2,), 0.5), torch.zeros(()))
+        torch.testing.assert_close(moments, expected, rtol=0.05, atol=0.03, msg=name)  # of 20,000 draws
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_larger_tensors_of_the_host_are_refused() -> None:
+    x, c = torch.ones(3, device="tpu"), torch.ones(3)
+    with pytest.raises(RuntimeError, match="on the same device"):
+        torch.copysign(x, c)
+
+
+def test_a_mode_that_there_is_not_is_warned_of() -> None:
+    code = "import torch; print((torch.ones(2, device='tpu') + 1).tolist())"
+    environment = {**os.environ, "TORCHTPU_EAGER_MODE": "fusd"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == "[2.0, 2.0]\n"
+    assert "TORCHTPU_EAGER_MODE: there is no eager mode 'fusd'; the modes are 'debug', 'strict', 'fused'" in run.stderr
 
 
 def test_errors_are_pytorchs() -> None:

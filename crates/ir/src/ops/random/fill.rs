@@ -4,7 +4,7 @@ use super::super::support::{broadcast_to, scalar_like};
 use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use super::new::integers;
 use super::{
-    as_dtype, bernoulli, bits, continuous, open_uniform, standard_exponential, standard_normal, uniform, wide,
+    as_dtype, bernoulli, bits, continuous, open_uniform, standard_exponential, standard_normal_as, uniform, wide,
 };
 use crate::builder::Builder;
 use crate::error::Result;
@@ -87,7 +87,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let (dtype, shape) = target(c)?;
             one(normal(c, b, dtype, &shape)?)
         },
-        &[ok("f32[20,30], 1.0, 2.0"), ok("f16[300]"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
+        &[ok("f32[20,30], 1.0, 2.0"), ok("f16[300]"), ok("c64[300], 1.0, 2.0"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
     )
     .variants(&["normal_", "normal.out"]),
     OpDef::new(
@@ -190,10 +190,16 @@ pub(super) fn check_std(c: &Call<'_>) -> Result<()> {
 /// Normal numbers with the call's `mean` and `std`.
 pub(super) fn normal(c: &Call<'_>, b: &Builder, dtype: DType, shape: &[usize]) -> Result<ValueId> {
     continuous(dtype, "normal_kernel_cpu")?;
-    ensure!(!dtype.is_complex(), "normal numbers of a complex type with a mean have no lowering");
-    let v = standard_normal(b, wide(dtype), shape)?;
-    let (mean, std) = (scalar_like(c, b, &c.scalar("mean")?, v)?, scalar_like(c, b, &c.scalar("std")?, v)?);
-    b.convert(b.add(b.multiply(v, std)?, mean)?, dtype)
+    let (mean, std) = (c.scalar("mean")?, c.scalar("std")?);
+    standard_normal_as(
+        b,
+        dtype,
+        |v| {
+            let (mean, std) = (scalar_like(c, b, &mean, v)?, scalar_like(c, b, &std, v)?);
+            b.add(b.multiply(v, std)?, mean)
+        },
+        shape,
+    )
 }
 
 fn geometric(c: &Call<'_>, b: &Builder) -> Result<Outs> {

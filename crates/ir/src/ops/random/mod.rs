@@ -64,6 +64,21 @@ fn standard_normal(b: &Builder, wide: DType, shape: &[usize]) -> Result<ValueId>
     scaled(b, b.unary(Unary::ErfInv, v)?, std::f64::consts::SQRT_2, 0.0)
 }
 
+/// Standard normal numbers of `dtype`, `then` done to them where they are computed, in `f32` or `f64`. The parts of a complex
+/// number share the variance of 1, and `then` is done to each, as PyTorch does.
+fn standard_normal_as(
+    b: &Builder,
+    dtype: DType,
+    then: impl Fn(ValueId) -> Result<ValueId>,
+    shape: &[usize],
+) -> Result<ValueId> {
+    let share = if dtype.is_complex() { std::f64::consts::FRAC_1_SQRT_2 } else { 1.0 };
+    as_dtype(b, dtype, |real| {
+        let v = standard_normal(b, wide(real), shape)?;
+        then(if share == 1.0 { v } else { scaled(b, v, share, 0.0)? })
+    })
+}
+
 /// Numbers of the standard exponential distribution, none of them 0, in `f32` or `f64`.
 fn standard_exponential(b: &Builder, wide: DType, shape: &[usize]) -> Result<ValueId> {
     b.negate(b.unary(Unary::Log, open_uniform(b, wide, shape)?)?)

@@ -2,7 +2,7 @@
 
 use super::super::support::{broadcast_shapes, broadcast_to, promote_types};
 use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
-use super::{as_dtype, bits, continuous, standard_exponential, standard_normal, uniform, wide};
+use super::{as_dtype, bits, continuous, standard_exponential, standard_normal_as, uniform, wide};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -132,7 +132,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             super::fill::check_std(c)?;
             normal_of(c, b, Some(c.tensor(b, "mean")?), None)
         },
-        &[ok("f32[3], 2.0"), ok("bf16[2,3]"), err("f32[3], -1.0", "normal expects std >= 0.0, but found std -1")],
+        &[ok("f32[3], 2.0"), ok("bf16[2,3]"), ok("c64[300], 2.0"), err("f32[3], -1.0", "normal expects std >= 0.0, but found std -1")],
     )
     .variants(&["normal.Tensor_float_out"]),
     OpDef::new(
@@ -181,14 +181,7 @@ fn rand(b: &Builder, dtype: DType, shape: &[usize]) -> Result<Outs> {
 
 fn randn(b: &Builder, dtype: DType, shape: &[usize]) -> Result<Outs> {
     continuous(dtype, "normal_kernel_cpu")?;
-    one(as_dtype(b, dtype, |real| {
-        let v = standard_normal(b, wide(real), shape)?;
-        // The two parts of a complex number share the variance of 1.
-        if !dtype.is_complex() {
-            return Ok(v);
-        }
-        b.multiply(v, b.full_like(v, Number::Float(std::f64::consts::FRAC_1_SQRT_2))?)
-    })?)
+    one(standard_normal_as(b, dtype, Ok, shape)?)
 }
 
 /// Whole numbers of `low..high`, `low` 0 if not given, as `dtype`.
@@ -234,7 +227,7 @@ fn normal_of(c: &Call<'_>, b: &Builder, mean: Option<ValueId>, std: Option<Value
     };
     continuous(dtype, "normal_kernel_cpu")?;
     let shape = broadcast_shapes(&given.iter().map(|&v| b.shape(v)).collect::<Vec<Shape>>())?;
-    let compute = wide(dtype);
+    let compute = if dtype.is_complex() { dtype } else { wide(dtype) };
     let part = |v: Option<ValueId>, name: &str| -> Result<ValueId> {
         let v = match v {
             Some(v) => b.convert(v, compute)?,
@@ -243,7 +236,7 @@ fn normal_of(c: &Call<'_>, b: &Builder, mean: Option<ValueId>, std: Option<Value
         broadcast_to(b, v, &shape)
     };
     let (mean, std) = (part(mean, "mean")?, part(std, "std")?);
-    let v = b.add(b.multiply(standard_normal(b, compute, &shape)?, std)?, mean)?;
+    let v = b.add(b.multiply(standard_normal_as(b, compute, Ok, &shape)?, std)?, mean)?;
     one(b.convert(v, dtype)?)
 }
 
