@@ -167,7 +167,9 @@ impl Variant {
         if let Some(root) = &program.options().dump {
             let dump = Dump::new(root, &graph.name, &canonical)?;
             dump.write("trace.json", program.source())?;
-            dump.write("core.txt", ir::text::print(&graph))?;
+            let before = program.rewritten(dims, platform(Some(session)))?.before;
+            dump.write("core.txt", ir::text::print(&before))?;
+            dump.write("fused.txt", ir::text::print(&graph))?;
             dump.write("stablehlo.mlir", program.lower(&graph, Some(platform(Some(session))))?.text()?)?;
             dump.write("hlo.txt", hlo_text(&executable)?)?;
         }

@@ -15,6 +15,11 @@ impl<'c> Scope<'_, 'c> {
         match u {
             // StableHLO has these two for signed integers only.
             Unary::Abs if ty.dtype.is_unsigned() => Ok(x),
+            // XLA takes what `abs` gives for not negative, which the least integer stays.
+            Unary::Abs if ty.dtype.is_int() => {
+                let opposite = self.elementwise("stablehlo.negate", &[x], ty)?;
+                self.elementwise("stablehlo.maximum", &[x, opposite], ty)
+            }
             Unary::Sign if ty.dtype.is_unsigned() => {
                 self.elementwise("stablehlo.minimum", &[x, self.full(Number::Int(1), ty)?], ty)
             }
@@ -30,6 +35,11 @@ impl<'c> Scope<'_, 'c> {
     pub(crate) fn binary(&self, b: Binary, x: V<'c>, y: V<'c>, ty: &TensorType, result: &TensorType) -> Result<V<'c>> {
         let narrow = ty.dtype.size() < DType::F32.size();
         match b {
+            // XLA takes squares for not negative, also of integers, which wrap; a barrier hides that it is one.
+            Binary::Multiply if ty.dtype.is_int() && x == y => {
+                let hidden = self.elementwise("stablehlo.optimization_barrier", &[y], ty)?;
+                self.elementwise("stablehlo.multiply", &[x, hidden], ty)
+            }
             Binary::Power if ty.dtype.is_int() => self.int_power(x, y, ty),
             Binary::Zeta if narrow => self.in_f32(ty, &[x, y], |wide, x| self.zeta(x[0], x[1], wide)),
             Binary::Zeta => self.zeta(x, y, ty),
