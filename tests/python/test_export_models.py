@@ -68,6 +68,24 @@ def test_inference(entry: Entry, tmp_path: Path) -> None:
     torch.testing.assert_close(run(archive, inputs), outputs_of(model, inputs))
 
 
+@pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc; torch.export.load does not look")
+@pytest.mark.parametrize("view", [False, True], ids=["whole", "part"])
+def test_a_damaged_weight_is_refused(view: bool, tmp_path: Path) -> None:
+    model = nn.Linear(8, 4)
+    if view:  # of a storage that holds more
+        model.weight = nn.Parameter(torch.randn(4, 16)[:, 4:12])
+    archive = tmp_path / "model.pt2"
+    export(model, {"input": torch.ones(2, 8)}, archive)
+    assert "out.0: f32[2, 4]" in tputc("run", archive, "--random", "0")
+    weight = model.weight.detach().contiguous().numpy().tobytes()[:16]  # the first elements
+    damaged = bytearray(archive.read_bytes())
+    damaged[damaged.index(weight) + 5] ^= 1
+    archive.write_bytes(damaged)
+    done = subprocess.run([TPUTC, "run", archive, "--random", "0"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and not done.stdout
+    assert "the bytes of `weight` are not those that were written" in done.stderr
+
+
 @every_model
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
 def test_lower(entry: Entry, tmp_path: Path) -> None:

@@ -73,8 +73,32 @@ fn damaged(what: &str) -> Error {
     Error::invalid(format!("this is not a whole .pt2 archive: {what}")).with_help("copy or export the file again")
 }
 
-/// Where the bytes of each entry lie, by name. `None` for an entry that is compressed or encrypted.
-pub(super) type Directory = BTreeMap<String, Option<Range<u64>>>;
+/// An entry that is stored as it is.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Where its bytes lie.
+    pub(super) data: Range<u64>,
+    /// Their CRC-32; 0 where PyTorch was told not to count it.
+    crc: u32,
+}
+
+impl Entry {
+    #[cfg(test)]
+    pub(super) fn unchecked(data: Range<u64>) -> Entry {
+        Entry { data, crc: 0 }
+    }
+
+    /// Checks `bytes`, which are all of it.
+    pub(super) fn check(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        match self.crc == 0 || crc32fast::hash(bytes) == self.crc {
+            true => Ok(()),
+            false => Err(damaged(&format!("the bytes of `{name}` are not those that were written"))),
+        }
+    }
+}
+
+/// Each entry by name. `None` for one that is compressed or encrypted.
+pub(super) type Directory = BTreeMap<String, Option<Entry>>;
 
 /// Reads the directory of an archive.
 pub(super) fn directory(source: &Source) -> Result<Directory> {
@@ -86,8 +110,8 @@ pub(super) fn directory(source: &Source) -> Result<Directory> {
     let mut entries = Directory::new();
     while !rest.0.is_empty() {
         let (name, header) = entry(&mut rest)?;
-        let data = header.map(|h| data(source, h, place.start)).transpose()?;
-        if entries.insert(name.clone(), data).is_some() {
+        let stored = header.map(|h| stored(source, h, place.start)).transpose()?;
+        if entries.insert(name.clone(), stored).is_some() {
             invalid!("the archive has two entries called `{name}`");
         }
     }
@@ -127,18 +151,19 @@ fn find_extended(source: &Source, end: u64) -> Result<(u64, u64, u64)> {
     Ok((fields.u64()?, fields.u64()?, at))
 }
 
-/// A stored entry: where its local header stands, and its size.
+/// A stored entry: where its local header stands, its size and its CRC-32.
 struct Header {
     at: u64,
     size: u64,
+    crc: u32,
 }
 
 fn entry(rest: &mut Fields<'_>) -> Result<(String, Option<Header>)> {
     ensure!(rest.take(4)? == b"PK\x01\x02", "the archive's directory is damaged");
     rest.take(4)?;
     let (flags, method) = (rest.u16()?, rest.u16()?);
-    rest.take(8)?;
-    let (packed, size) = (rest.u32()?, rest.u32()?);
+    rest.take(4)?;
+    let (crc, packed, size) = (rest.u32()?, rest.u32()?, rest.u32()?);
     let (name, extra, comment) = (rest.u16()?, rest.u16()?, rest.u16()?);
     rest.take(8)?;
     let at = rest.u32()?;
@@ -153,7 +178,7 @@ fn entry(rest: &mut Fields<'_>) -> Result<(String, Option<Header>)> {
     let mut widen = |v: u32| if v == u32::MAX { wide.u64() } else { Ok(u64::from(v)) };
     let (size, packed, at) = (widen(size)?, widen(packed)?, widen(at)?);
     ensure!(size == packed, "entry `{name}` of the archive is stored in another size than its own");
-    Ok((name, Some(Header { at, size })))
+    Ok((name, Some(Header { at, size, crc })))
 }
 
 /// zip64's part of an extra field.
@@ -168,15 +193,15 @@ fn zip64(extra: &[u8]) -> &[u8] {
     &[]
 }
 
-/// The bytes behind a local header.
-fn data(source: &Source, header: Header, end: u64) -> Result<Range<u64>> {
+/// The entry behind a local header.
+fn stored(source: &Source, header: Header, end: u64) -> Result<Entry> {
     let local = source.read(&(header.at..header.at.saturating_add(30)))?;
     ensure!(local.starts_with(b"PK\x03\x04"), "an entry of the archive has no header");
     let mut fields = Fields(&local[26..]);
     let (name, extra) = (u64::from(fields.u16()?), u64::from(fields.u16()?));
     let start = header.at + 30 + name + extra;
     match start.checked_add(header.size) {
-        Some(data_end) if data_end <= end => Ok(start..data_end),
+        Some(data_end) if data_end <= end => Ok(Entry { data: start..data_end, crc: header.crc }),
         _ => Err(damaged("an entry lies beyond its end")),
     }
 }

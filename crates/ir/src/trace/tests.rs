@@ -52,7 +52,8 @@ fn strided_weights_come_out_row_major() {
     let weight = |shape: &[usize], strides: &[usize], offset| {
         let ty = crate::TensorType::new(crate::DType::I16, shape.iter().copied());
         let weight = Weight { ty, strides: strides.to_vec(), offset, storage: 0..24 };
-        Weights::new(source.clone(), [("w".to_owned(), weight)].into()).read("w").expect("reads")
+        let entry = archive::Entry::unchecked(0..24);
+        Weights::new(source.clone(), [("w".to_owned(), (weight, entry))].into()).read("w").expect("reads")
     };
     assert_eq!(weight(&[2, 3], &[3, 1], 1), (2..14).collect::<Vec<u8>>());
     assert_eq!(weight(&[2, 2], &[1, 4], 1), [2, 3, 10, 11, 4, 5, 12, 13]);

@@ -1,15 +1,16 @@
 //! The `.pt2` archive: a zip of stored entries, weights included. Weights are found, not read: a tensor is a range of the
 //! file until somebody wants its bytes.
 
-use super::archive::{self, Directory, Source};
+use super::archive::{self, Directory, Entry, Source};
 use super::codes;
 use super::schema::{SymInt, TensorMeta};
 use crate::error::{Error, Result};
 use crate::types::{Shape, TensorType};
 use crate::{ensure, invalid};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes beyond which a tensor that repeats its storage is refused.
 const MAX_EXPANDED: u64 = 1 << 30;
@@ -33,12 +34,14 @@ pub struct Weight {
 #[derive(Debug)]
 pub struct Weights {
     source: Source,
-    entries: BTreeMap<String, Weight>,
+    entries: BTreeMap<String, (Weight, Entry)>,
+    /// Where the storages begin that were found to be what was written.
+    checked: Mutex<BTreeSet<u64>>,
 }
 
 impl Weights {
-    pub(super) fn new(source: Source, entries: BTreeMap<String, Weight>) -> Weights {
-        Weights { source, entries }
+    pub(super) fn new(source: Source, entries: BTreeMap<String, (Weight, Entry)>) -> Weights {
+        Weights { source, entries, checked: Mutex::default() }
     }
 
     /// All names, sorted.
@@ -48,15 +51,15 @@ impl Weights {
 
     /// Where `name` is.
     pub fn get(&self, name: &str) -> Option<&Weight> {
-        self.entries.get(name)
+        self.entries.get(name).map(|(weight, _)| weight)
     }
 
     /// The elements of `name`, row-major in its logical shape.
     ///
     /// # Errors
-    /// `Invalid` for an unknown name and an unreadable or truncated file.
+    /// `Invalid` for an unknown name and an unreadable, truncated or damaged file.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
-        let Some(weight) = self.get(name) else { invalid!("the archive holds no weight `{name}`") };
+        let Some((weight, entry)) = self.entries.get(name) else { invalid!("the archive holds no weight `{name}`") };
         if weight.ty.numel() == 0 {
             return Ok(vec![]);
         }
@@ -66,11 +69,24 @@ impl Weights {
         let dense =
             weight.ty.shape.iter().zip(weight.strides.iter().zip(&row_major)).all(|(&n, (s, d))| n == 1 || s == d);
         if dense {
-            return self.source.read(&(start..start + weight.ty.size_in_bytes() as u64));
+            return self.part(name, entry, start..start + weight.ty.size_in_bytes() as u64);
         }
         let reach: usize = weight.ty.shape.iter().zip(&weight.strides).map(|(n, s)| (n - 1) * s).sum();
-        let bytes = self.source.read(&(start..start + ((reach + 1) * size) as u64))?;
+        let bytes = self.part(name, entry, start..start + ((reach + 1) * size) as u64)?;
         Ok(row_major_bytes(&bytes, weight, size))
+    }
+
+    /// Bytes of the storage of `name`, all of which is read once to see that it is what was written.
+    fn part(&self, name: &str, entry: &Entry, range: Range<u64>) -> Result<Vec<u8>> {
+        let bytes = self.source.read(&range)?;
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if range == entry.data {
+            entry.check(name, &bytes)?;
+        } else if !checked.contains(&entry.data.start) {
+            entry.check(name, &self.source.read(&entry.data)?)?;
+        }
+        checked.insert(entry.data.start);
+        Ok(bytes)
     }
 }
 
@@ -155,13 +171,15 @@ impl Archive {
     /// The bytes of an entry; `None` if there is none of that name.
     fn entry(&self, name: &str, max: u64) -> Result<Option<Vec<u8>>> {
         let Some(data) = self.entries.get(name) else { return Ok(None) };
-        let Some(data) = data else { invalid!("`{name}` is compressed in the archive; PyTorch stores it as it is") };
-        let size = data.end - data.start;
+        let Some(entry) = data else { invalid!("`{name}` is compressed in the archive; PyTorch stores it as it is") };
+        let size = entry.data.end - entry.data.start;
         ensure!(size <= max, "`{name}` has {size} bytes, more than {max}");
-        self.source.read(data).map(Some)
+        let bytes = self.source.read(&entry.data)?;
+        entry.check(name, &bytes)?;
+        Ok(Some(bytes))
     }
 
-    fn weights(&self, kind: &str, model: &str, into: &mut BTreeMap<String, Weight>) -> Result<()> {
+    fn weights(&self, kind: &str, model: &str, into: &mut BTreeMap<String, (Weight, Entry)>) -> Result<()> {
         let path = format!("data/{kind}/{model}_{kind}_config.json");
         let Some(json) = self.entry(&path, MAX_CONFIG)? else { return Ok(()) };
         let config: Config = serde_json::from_slice(&json).map_err(|e| Error::invalid(format!("bad {path}: {e}")))?;
@@ -176,10 +194,10 @@ impl Archive {
 }
 
 /// A checked tensor; `None` for an object that is no tensor, which matters only if the program takes it.
-fn weight(name: &str, payload: &Payload, storage: Option<&Option<Range<u64>>>) -> Result<Option<Weight>> {
+fn weight(name: &str, payload: &Payload, storage: Option<&Option<Entry>>) -> Result<Option<(Weight, Entry)>> {
     let Some(meta) = payload.tensor_meta.as_ref().filter(|_| !payload.use_pickle) else { return Ok(None) };
     let Some(storage) = storage else { invalid!("the archive lacks `{}` of weight `{name}`", payload.path_name) };
-    let Some(storage) = storage.clone() else { invalid!("weight `{name}` is compressed in the archive") };
+    let Some(entry) = storage.clone() else { invalid!("weight `{name}` is compressed in the archive") };
     let concrete = |s: &SymInt| match s {
         SymInt::AsInt(i) => usize::try_from(*i).ok(),
         SymInt::AsExpr(_) => None,
@@ -192,11 +210,12 @@ fn weight(name: &str, payload: &Payload, storage: Option<&Option<Range<u64>>>) -
     ensure!(shape.len() == strides.len(), "weight `{name}` has {} sizes, but {} strides", shape.len(), strides.len());
     let ty = TensorType { dtype: codes::dtype(meta.dtype)?, shape };
     let end = end(&ty, &strides, offset).ok_or_else(odd)?;
+    let storage = entry.data.clone();
     let held = storage.end - storage.start;
     ensure!(!(held == 0 && end > 0), "the archive holds no data for weight `{name}`");
     ensure!(end <= held, "weight `{name}` ends at byte {end}, beyond its storage of {held}");
     ensure!(ty.size_in_bytes() as u64 <= held.max(MAX_EXPANDED), "weight `{name}` has {} bytes", ty.size_in_bytes());
-    Ok(Some(Weight { ty, strides: strides.to_vec(), offset, storage }))
+    Ok(Some((Weight { ty, strides: strides.to_vec(), offset, storage }, entry)))
 }
 
 /// One past the last byte that the tensor touches, counted in its storage.
