@@ -70,8 +70,6 @@ def libtpu() -> str:
 
 
 def _xla_cpu() -> str:
-    # It tells on stderr what it was asked for, unless it reads this while it is loaded.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     for entry in entry_points(group="xla_plugins"):
         if "cpu" not in entry.name:
             continue

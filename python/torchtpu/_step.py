@@ -43,11 +43,24 @@ class Step:
         """The parameters that the results after the first are the gradients of."""
 
 
+def loss_of(output: Any) -> Tensor:
+    """The loss in what a model returns: the tensor itself, or what is called ``loss`` in it."""
+    if isinstance(output, Tensor):
+        return output
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if not isinstance(loss, Tensor):
+        raise Error(
+            f"the model returns a {type(output).__name__} with no tensor called `loss`: say what to minimise, as in "
+            "capture_step(..., loss=lambda output: output[0].mean())"
+        )
+    return loss
+
+
 def capture_step(
     model: nn.Module,
     inputs: Mapping[str, Tensor],
     *,
-    loss: Callable[[Any], Tensor] = lambda output: output.loss,
+    loss: Callable[[Any], Tensor] = loss_of,
     optimizer: torch.optim.Optimizer | None = None,
     return_gradients: bool = False,
 ) -> Step:
@@ -58,15 +71,16 @@ def capture_step(
     Args:
         model: its parameters and buffers may be abstract: made on the device ``"meta"``, or as fake tensors.
         inputs: the batch, by keyword.
-        loss: the scalar to minimise, of what the model returns.
+        loss: gives the scalar to minimise of what the model returns. By default that is the tensor it returns, or what
+            is called ``loss`` in it.
         optimizer: over the model's parameters. Without one, the step ends with the gradients. State that it has not
             made yet is made abstractly; a step to be run needs an optimizer that has stepped before.
-
         return_gradients: return them beside the loss, which keeps them in memory to the end. Without an optimizer they
             are always returned.
 
     Raises:
-        Error: the loss is no scalar that depends on a parameter, or the model checkpoints with ``use_reentrant=True``.
+        Error: there is no loss, or it is no scalar that depends on a parameter, or the model checkpoints with
+            ``use_reentrant=True``.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     forward, names = _export(model, inputs, loss)

@@ -8,12 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import torchtpu
-from torch import nn
+from torch import Tensor, nn
 
 # Setting up without libtpu is supported, and what needs it cannot be tested then.
 pytestmark = pytest.mark.skipif(
@@ -183,6 +184,25 @@ def test_a_mesh_that_does_not_fit_is_an_error() -> None:
         torchtpu.check(Net(), x, shard={"*": ("data",)})
     with pytest.raises(ValueError, match="`v5e` is no TPU slice: it lacks its shape"):
         torchtpu.check(Net(), x, target="v5e")
+
+
+class Returns(nn.Module):
+    def __init__(self, of: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.layer, self.of = nn.Linear(2, 2), of
+
+    def forward(self, x: Tensor) -> object:
+        return self.of(self.layer(x).sum())
+
+
+def test_a_step_minimises_what_the_model_returns_or_calls_loss() -> None:
+    inputs = {"x": torch.ones(3, 2)}
+    programs = {
+        torchtpu.lower(torchtpu.capture_step(Returns(of), inputs).trace) for of in (lambda y: y, lambda y: {"loss": y})
+    }
+    assert len(programs) == 1
+    with pytest.raises(torchtpu.Error, match=r"returns a tuple with no tensor called `loss`.*loss=lambda output"):
+        torchtpu.capture_step(Returns(lambda y: (y,)), inputs)
 
 
 def test_slices_exchange_the_gradients_of_what_a_step_updates() -> None:

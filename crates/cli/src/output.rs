@@ -64,6 +64,9 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return std::fs::write(path, bytes);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is no folder", folder.display())));
+    }
     let mut builder = tempfile::Builder::new();
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666); // less the umask, as for any new file
     let mut file = builder.prefix(".tputc-").permissions(permissions).tempfile_in(folder)?;

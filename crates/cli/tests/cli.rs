@@ -271,13 +271,21 @@ fn json_leaves_the_program_as_text_and_tells_of_a_run_as_data() {
     assert_eq!(stdout(&lower("json")), stdout(&lower("text")));
     let run = tputc(&["run", "--format", "json", "--random", "0", path(&trace("views.json"))]);
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-    assert_snapshot!(stderr(&run), @r#"
-    {"kind":"note","message":"out.0: f32[4, 6]","severity":"info"}
-    {"kind":"note","message":"out.1: f32[12, 2]","severity":"info"}
-    {"kind":"note","message":"out.2: f32[3, 4]","severity":"info"}
-    {"kind":"note","message":"out.3: f32[3, 4]","severity":"info"}
-    "#);
-    assert_eq!(stderr(&tputc(&["run", "-q", "--format", "json", "--random", "0", path(&trace("views.json"))])), "");
+    assert_eq!(stderr(&run), "");
+    let told: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!(told["results"][1], serde_json::json!({ "dtype": "f32", "shape": [12, 2] }));
+    assert_eq!((told["results"].as_array().map(Vec::len), told["times"].is_null()), (Some(4), true));
+    let timed =
+        ["run", "--format", "json", "--repeat", "3", "--random", "0", path(&trace("views.json"))].map(str::to_owned);
+    let told: serde_json::Value = serde_json::from_slice(&tputc(&timed.each_ref().map(|s| &**s)).stdout).expect("JSON");
+    assert_eq!(told["times"]["runs"], 2);
+    assert!(told["times"]["least_seconds"].as_f64() <= told["times"]["median_seconds"].as_f64());
+    assert_snapshot!(stdout(&tputc(&["run", "--random", "0", path(&trace("views.json"))])), @r"
+    out.0: f32[4, 6]
+    out.1: f32[12, 2]
+    out.2: f32[3, 4]
+    out.3: f32[3, 4]
+    ");
 }
 
 #[test]
@@ -296,6 +304,9 @@ fn doctor_completions_and_the_manual() {
     assert!(stdout(&doctor).contains("device 0") && stdout(&doctor).contains("executable cache: off"));
     let json: serde_json::Value = serde_json::from_slice(&tputc(&["doctor", "--format", "json"]).stdout).expect("JSON");
     assert!(json["plugin"]["devices"][0]["id"] == 0 && json["cache"].is_null(), "{json}");
+    let three = command().env("TORCHTPU_CPU_DEVICES", "3").args(["doctor", "--format", "json"]).output();
+    let json: serde_json::Value = serde_json::from_slice(&three.expect("runs").stdout).expect("JSON");
+    assert_eq!(json["plugin"]["devices"].as_array().map(Vec::len), Some(3));
     let broken = command().env("TORCHTPU_PLUGIN", "/no/plugin.so").args(["doctor", "--format", "json"]).output();
     let broken = broken.expect("tputc starts");
     assert_eq!(broken.status.code(), Some(2));

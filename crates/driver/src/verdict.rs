@@ -58,13 +58,13 @@ fn ways_to_fit(generation: Generation, limit: u64, memory: &Memory, trains: bool
             ways.push("activations of a training step can be computed again: torch.utils.checkpoint".to_owned());
         }
     }
-    if memory.aliased == 0 && memory.outputs > 0 {
-        ways.push(format!(
-            "nothing is donated: updating parameters in place would save up to {}",
-            bytes(memory.outputs.min(memory.arguments))
-        ));
-    }
     let needed = memory.peak + memory.code;
+    let donatable = if memory.aliased == 0 { memory.outputs.min(memory.arguments) } else { 0 };
+    // What saves less than a twentieth of what lacks is no advice.
+    if donatable > 0 && donatable >= needed.saturating_sub(limit) / 20 {
+        let what = if trains { "parameters" } else { "inputs" };
+        ways.push(format!("nothing is donated: updating {what} in place would save up to {}", bytes(donatable)));
+    }
     let roomy = |other: &&Generation| **other != generation && other.chip().device_hbm_bytes() > needed;
     if let Some(other) = Generation::ALL.iter().find(roomy) {
         ways.push(format!("one {other} device has {}: it would fit there", bytes(other.chip().device_hbm_bytes())));
@@ -87,7 +87,11 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn ways(peak: u64, code: u64) -> Vec<String> {
-        let memory = Memory {
+        ways_to_fit(Generation::V5e, 16 * GIB, &memory(peak, code), true)
+    }
+
+    fn memory(peak: u64, code: u64) -> Memory {
+        Memory {
             peak: peak * GIB,
             arguments: 4 * GIB,
             outputs: 4 * GIB,
@@ -101,8 +105,20 @@ mod tests {
             timeline: vec![],
             peak_step: 0,
             vmem_peak: 0,
+        }
+    }
+
+    #[test]
+    fn donation_is_advised_where_it_matters() {
+        let first = |outputs: u64, trains: bool| {
+            let memory = Memory { outputs, aliased: 0, ..memory(20, 0) };
+            let ways = ways_to_fit(Generation::V5e, 16 * GIB, &memory, trains);
+            ways.into_iter().find(|way| way.contains("donated"))
         };
-        ways_to_fit(Generation::V5e, 16 * GIB, &memory, true)
+        assert_eq!(first(512, false), None);
+        let saved = "nothing is donated: updating inputs in place would save up to 1.00 GiB";
+        assert_eq!(first(GIB, false).as_deref(), Some(saved));
+        assert!(first(GIB, true).is_some_and(|way| way.contains("parameters")));
     }
 
     #[test]

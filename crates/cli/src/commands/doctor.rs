@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Doctor) -> Outcome {
 struct Found {
     ops: usize,
     /// The plugin everything runs on by default; it is loaded and asked.
-    plugin: Result<DefaultPlugin, String>,
+    plugin: driver::Result<DefaultPlugin>,
     /// Only looked for: loading libtpu takes the machine's lock on its TPUs.
     libtpu: Option<PathBuf>,
     cache: Option<Cache>,
@@ -46,7 +46,7 @@ impl Found {
     fn look() -> Found {
         Found {
             ops: ir::ops::names().len(),
-            plugin: Session::new(None, None).map(|s| DefaultPlugin::of(&s)).map_err(|e| e.to_string()),
+            plugin: Session::fitting_the_host(None, None).map(|s| DefaultPlugin::of(&s)),
             libtpu: runtime::find_plugin(Some("tpu")).ok(),
             cache: DiskCache::from_env().map(|c| Cache::of(&c)),
         }
@@ -58,7 +58,8 @@ impl Found {
         let _ = match &self.plugin {
             Ok(plugin) => write!(out, "{}", plugin.text()),
             Err(error) => {
-                writeln!(out, "default plugin: {error}\n  install it with: pip install xla-cpu-pjrt==0.0.1")
+                let help = if is_missing(error) { "\n  install it with: pip install xla-cpu-pjrt==0.0.1" } else { "" };
+                writeln!(out, "default plugin: {error}{help}")
             }
         };
         let _ = match &self.libtpu {
@@ -78,7 +79,7 @@ impl Found {
     fn data(&self) -> Value {
         let plugin = match &self.plugin {
             Ok(plugin) => plugin.data(),
-            Err(error) => json!({ "error": error }),
+            Err(error) => json!({ "error": error.to_string() }),
         };
         let cache = |c: &Cache| json!({ "folder": c.folder, "entries": c.entries, "bytes": c.bytes });
         json!({
@@ -86,6 +87,11 @@ impl Found {
             "cache": self.cache.as_ref().map(cache),
         })
     }
+}
+
+/// Whether it is the CPU's plugin that is not there, and nothing else was asked for.
+fn is_missing(error: &driver::Error) -> bool {
+    matches!(error, driver::Error::Plugin(runtime::Error::PluginMissing { spec, .. }) if spec == "cpu")
 }
 
 impl DefaultPlugin {

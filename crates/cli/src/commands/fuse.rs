@@ -41,12 +41,13 @@ fn text(r: &Rewritten) -> String {
     let (before, after) = (fuse::cost(&r.before, r.platform), fuse::cost(&r.after, r.platform));
     let _ = writeln!(
         out,
-        "{} before, {} after; by the optimizer's clock for {} {} before, {} after",
+        "{} before, {} after; by the optimizer's clock for {} {} before, {} after{}",
         plural(ops(&r.before), "op"),
         ops(&r.after),
         r.platform.name(),
         time(before),
-        time(after)
+        time(after),
+        if after > before { " (formulations go by what was measured, which it does not know)" } else { "" }
     );
     for (place, changes) in by_line(r) {
         let _ = writeln!(out, "\n{place}");

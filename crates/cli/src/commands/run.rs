@@ -1,9 +1,10 @@
 //! `tputc run`: runs a program on a plugin.
 
-use crate::args::Run;
+use crate::args::{ReportFormat, Run};
 use crate::inputs::{self, Tensors};
-use crate::output::{Failure, Outcome, Printer};
+use crate::output::{Failure, Outcome, Printer, print};
 use driver::{DiskCache, Runner, Session, Value};
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
         ));
     }
     let program = Arc::new(inputs::program(&args.source)?);
-    let session = Arc::new(Session::new(args.plugin.as_deref(), DiskCache::from_env())?);
+    let session = Arc::new(Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env())?);
     let tensors = tensors(args, &program)?;
     let runner = Runner::new(program.clone(), session);
     let arguments = tensors.arguments(&program, &inputs::dims(&args.source, &program)?)?;
@@ -31,14 +32,13 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
             times.push(time);
         }
     }
-    report_times(&mut times, printer);
-    match &args.output {
-        Some(path) => Tensors::save(path, &results, &arguments),
-        None => {
-            describe(&results, printer);
-            Ok(())
-        }
-    }
+    times.sort_unstable();
+    let told = Told { results: &results, times: &times, saved: args.output.is_some() };
+    print(&match args.format {
+        ReportFormat::Text => told.text(),
+        ReportFormat::Json => format!("{:#}\n", told.data()),
+    })?;
+    args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments))
 }
 
 fn tensors(args: &Run, program: &driver::Program) -> Result<Tensors, Failure> {
@@ -51,24 +51,53 @@ fn tensors(args: &Run, program: &driver::Program) -> Result<Tensors, Failure> {
     }
 }
 
-fn report_times(times: &mut [Duration], printer: &Printer) {
-    times.sort_unstable();
-    if let (Some(least), Some(median)) = (times.first(), times.get(times.len() / 2)) {
-        printer.say(format_args!("{} runs: median {median:.1?}, least {least:.1?}", times.len()));
-    }
+/// What is told of a run.
+struct Told<'a> {
+    results: &'a [Value],
+    /// Of all runs but the first, which compiles; sorted.
+    times: &'a [Duration],
+    /// Whether the results are in a file.
+    saved: bool,
 }
 
-fn describe(results: &[Value], printer: &Printer) {
-    for (i, value) in results.iter().enumerate() {
-        let what = match value {
-            Value::Tensor(t) => format!("{}{:?}", t.dtype, t.shape.as_slice()),
-            Value::Argument(n) => format!("input {n}"),
-            Value::Result(n) => format!("out.{n}"),
-            Value::Int(n) => n.to_string(),
-            Value::Float(x) => x.to_string(),
-            Value::Bool(b) => b.to_string(),
-            Value::None => "none".to_owned(),
+impl Told<'_> {
+    fn median_and_least(&self) -> Option<[Duration; 2]> {
+        Some([*self.times.get(self.times.len() / 2)?, *self.times.first()?])
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![];
+        if let Some([median, least]) = self.median_and_least() {
+            lines.push(format!("{} runs: median {median:.1?}, least {least:.1?}\n", self.times.len()));
+        }
+        if !self.saved {
+            let what = |value: &Value| match value {
+                Value::Tensor(t) => format!("{}{:?}", t.dtype, t.shape.as_slice()),
+                Value::Argument(n) => format!("input {n}, as it is"),
+                Value::Result(n) => format!("out.{n} again"),
+                Value::Int(n) => n.to_string(),
+                Value::Float(x) => x.to_string(),
+                Value::Bool(b) => b.to_string(),
+                Value::None => "none".to_owned(),
+            };
+            lines.extend(self.results.iter().enumerate().map(|(i, value)| format!("out.{i}: {}\n", what(value))));
+        }
+        lines.concat()
+    }
+
+    fn data(&self) -> Json {
+        let what = |value: &Value| match value {
+            Value::Tensor(t) => json!({ "dtype": t.dtype.to_string(), "shape": t.shape.as_slice() }),
+            Value::Argument(n) => json!({ "input": n }),
+            Value::Result(n) => json!({ "result": n }),
+            Value::Int(n) => json!({ "value": n }),
+            Value::Float(x) => json!({ "value": x }),
+            Value::Bool(b) => json!({ "value": b }),
+            Value::None => json!({ "value": null }),
         };
-        printer.say(format_args!("out.{i}: {what}"));
+        let times = self.median_and_least().map(|[median, least]| {
+            json!({ "runs": self.times.len(), "median_seconds": median.as_secs_f64(), "least_seconds": least.as_secs_f64() })
+        });
+        json!({ "results": self.results.iter().map(what).collect::<Vec<_>>(), "times": times })
     }
 }

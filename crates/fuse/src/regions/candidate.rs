@@ -26,6 +26,8 @@ const TILES: u64 = 2 * 256 * 1024;
 pub(super) enum Obstacle {
     /// One of them runs alone.
     Alone,
+    /// One of them is a barrier.
+    Barrier,
     /// There are two products.
     SecondProduct,
     /// Needs the result of a product after a reduction of it.
@@ -146,7 +148,8 @@ impl<'s> Candidates<'s> {
         for (position, &number) in members.iter().enumerate() {
             let step = self.step(number);
             match step.kind {
-                Kind::Alone | Kind::Barrier if members.len() > 1 => return Err(Obstacle::Alone),
+                Kind::Alone if members.len() > 1 => return Err(Obstacle::Alone),
+                Kind::Barrier if members.len() > 1 => return Err(Obstacle::Barrier),
                 Kind::Product => products += 1,
                 _ => {}
             }

@@ -68,6 +68,7 @@ fn apart(chooser: &mut Chooser<'_>, a: u32, b: u32) -> String {
 fn words(obstacle: Obstacle) -> String {
     match obstacle {
         Obstacle::Alone => "one of them runs by itself: it moves elements by index, sorts, draws, branches or loops",
+        Obstacle::Barrier => "a barrier keeps them apart",
         Obstacle::SecondProduct => "a region has one product",
         Obstacle::AfterProduct => "needs a reduction of the whole product first",
         Obstacle::BesideProduct => "has ops that neither feed the product nor need it",

@@ -66,6 +66,7 @@ impl Api {
     /// Loads the library at `path` and initialises the plugin in it. The library is never unloaded.
     pub(crate) fn load(path: &Path) -> Result<Api> {
         let not_a_plugin = |reason: String| Error::NotAPlugin { path: path.to_owned(), reason };
+        super::environment::prepare(path);
         // SAFETY: running a library's initialisers is what loading a plugin means; the user chose the file.
         let library =
             unsafe { libloading::Library::new(path) }.map_err(|error| not_a_plugin(loader_message(&error)))?;

@@ -19,6 +19,7 @@ mod buffer;
 mod client;
 mod columns;
 mod convolve;
+mod environment;
 mod event;
 mod executable;
 mod finishing;
