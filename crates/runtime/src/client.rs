@@ -11,6 +11,9 @@ use crate::plugin::Plugin;
 /// The CPU plugin's option for its number of devices, an integer. It makes four by default.
 pub const CPU_DEVICE_COUNT: &str = "cpu_device_count";
 
+/// What libtpu says where it finds no TPU; a jellyfish is one.
+const NO_TPU: &str = "No jellyfish device found";
+
 /// A connection to a plugin's devices. Clones share it; it closes with the last buffer, executable and clone.
 #[derive(Clone)]
 pub struct Client {
@@ -22,10 +25,14 @@ impl Client {
     /// not know.
     ///
     /// # Errors
-    /// When the plugin refuses.
+    /// [`Error::NoTpu`] where libtpu finds none; whatever else the plugin refuses.
     pub fn new(plugin: Plugin, options: &[(&str, Value)]) -> Result<Client> {
         options.iter().try_for_each(check_option)?;
-        Ok(Client { raw: RawClient::create(plugin.api, options)? })
+        let raw = RawClient::create(plugin.api, options).map_err(|error| match error {
+            Error::Plugin(e) if e.message.contains(NO_TPU) => Error::NoTpu(e),
+            other => other,
+        })?;
+        Ok(Client { raw })
     }
 
     /// The platform: `cpu`, `tpu`.

@@ -40,6 +40,12 @@ pub enum Error {
         /// What the dynamic loader said, what is missing, or what it gets wrong.
         reason: String,
     },
+    /// libtpu finds no TPU.
+    #[error(
+        "there is no TPU that libtpu could use: {0}\n  help: `tputc check` and `tputc compile` need none; programs run on the CPU \
+         if no plugin is named"
+    )]
+    NoTpu(Box<PluginError>),
     /// The plugin speaks a version of the PJRT C API that this crate does not.
     #[error("{} speaks PJRT C API {found}; this build needs {needed}", path.display())]
     WrongVersion {
