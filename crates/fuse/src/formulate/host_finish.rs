@@ -220,10 +220,10 @@ impl<'a> Readers<'a> {
             chain.bias = Some(bias);
             return true;
         }
-        // What is computed for this sum alone is better computed by the loop that adds it.
-        let is_there = self.count[other.index()] > 1
-            || ends[other.index()].is_some()
-            || !is_in_a_loop(&self.graph.node(unshaped(self.graph, other)).op);
+        // What is computed for this sum alone is better computed by the loop that adds it, and so is what only repeats.
+        let from = &self.graph.node(unshaped(self.graph, other)).op;
+        let is_there = !matches!(from, Op::BroadcastInDim { .. } | Op::Iota { .. })
+            && (self.count[other.index()] > 1 || ends[other.index()].is_some() || !is_in_a_loop(from));
         chain.addend = is_there.then_some(other);
         is_there
     }

@@ -47,7 +47,7 @@ pub(super) fn product(
         out,
         host: true,
     };
-    let (l, r) = (lhs.as_it_lies(to), rhs.as_it_lies(to));
+    let (l, r) = (lhs.scaled_first(to)?.as_it_lies(to), rhs.scaled_first(to)?.as_it_lies(to));
     let as_they_lie = [(&l, &r), (&l, rhs), (lhs, &r), (lhs, rhs)].map(|(l, r)| (l.clone(), r.clone()));
     // Else one is put in order first, which XLA would do too, or both: what is contracted as it is in the other operand.
     let (like_lhs, like_rhs) = (order(&l.contract), order(&r.contract));

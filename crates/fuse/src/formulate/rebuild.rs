@@ -94,6 +94,13 @@ impl Rebuild {
             _ => None,
         }
     }
+    /// The tensor and the 0-d scale that `v` is the product of.
+    pub(super) fn as_scaled(&self, v: ValueId) -> Option<(ValueId, ValueId)> {
+        let node = self.to.node(v);
+        let (Op::Binary(Binary::Multiply), &[a, b]) = (&node.op, &node.operands[..]) else { return None };
+        let scale = |v| self.as_broadcast(v).filter(|(_, dims)| dims.is_empty()).map(|(scale, _)| scale);
+        [(a, b), (b, a)].into_iter().find_map(|(x, s)| Some((x, scale(s)?)))
+    }
     /// What `v` is the reverse of, and along which dimensions.
     pub(super) fn as_reverse(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
         let node = self.to.node(v);
@@ -170,6 +177,10 @@ impl Rebuild {
     }
     pub(super) fn reshape(&mut self, a: ValueId, shape: Shape) -> Result<ValueId> {
         if self.ty(a)?.shape == shape { Ok(a) } else { self.push(Op::Reshape { shape }, &[a]) }
+    }
+    /// The 0-d `a` in every place of `shape`.
+    pub(super) fn broadcast(&mut self, a: ValueId, shape: Shape) -> Result<ValueId> {
+        self.push(Op::BroadcastInDim { shape, dims: Dims::new() }, &[a])
     }
     pub(super) fn transpose(&mut self, a: ValueId, permutation: Dims) -> Result<ValueId> {
         let identity = permutation.iter().enumerate().all(|(i, &d)| i == d);

@@ -2,7 +2,7 @@
 
 use super::Product;
 use super::rebuild::Rebuild;
-use ir::{Dims, Result, Shape, TensorType, ValueId};
+use ir::{Binary, Dims, Result, Shape, TensorType, ValueId};
 
 /// One side of a product: an operand, and which of its dimensions are what.
 #[derive(Clone)]
@@ -29,6 +29,16 @@ impl Side {
             true => Side::new(value, &through(&self.batch), &through(&self.contract)),
             false => self.clone(),
         }
+    }
+
+    /// The same with a scale before the transpose that it follows, which [`Self::as_it_lies`] can leave out then.
+    pub(super) fn scaled_first(&self, to: &mut Rebuild) -> Result<Side> {
+        let Some((scaled, scale)) = to.as_scaled(self.value) else { return Ok(self.clone()) };
+        let Some((value, permutation)) = to.as_transpose(scaled) else { return Ok(self.clone()) };
+        let permutation = permutation.clone();
+        let scale = to.broadcast(scale, to.shape(value)?)?;
+        let value = to.binary(Binary::Multiply, value, scale)?;
+        Ok(Side { value: to.transpose(value, permutation)?, ..self.clone() })
     }
 
     /// The same with its batch dimensions first, then the free ones, and those that are contracted last, in an `order` of them.

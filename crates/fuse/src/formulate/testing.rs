@@ -277,7 +277,9 @@ pub(super) fn batched_product(r: &mut Random) -> Graph {
         let input = b.input(name, InputKind::User, TensorType { dtype, shape });
         let turn = if r.below(2) == 0 { r.permutation(4) } else { (0..4).collect() };
         let place = |d| turn.iter().position(|&from| order[from] == d).expect("a permutation");
-        (b.transpose(input, &turn).unwrap(), [0, 1, 2].map(place))
+        let turned = b.transpose(input, &turn).unwrap();
+        let scaled = |v| b.multiply(v, b.full_like(v, ir::Number::Float(0.37)).unwrap()).unwrap();
+        (if r.below(3) == 0 { scaled(turned) } else { turned }, [0, 1, 2].map(place))
     };
     let ((q, over_q), (k, over_k)) = (operand(r, "q"), operand(r, "k"));
     let numbers = ir::op::DotGeneral {

@@ -1,7 +1,7 @@
 use super::testing::*;
 use super::*;
 use crate::Options;
-use ir::{Binary, Builder, DType, InputKind, OutputKind, TensorType, Unary, ValueId};
+use ir::{Binary, Builder, DType, InputKind, Number, OutputKind, Precision, TensorType, Unary, ValueId};
 
 const ROUNDS: u64 = 300;
 
@@ -427,6 +427,55 @@ fn sums_over_features_and_space_run_as_they_did() {
     let (after, changes) = formulated(&graph, Class::Exact, None);
     assert_eq!(changes.len(), 4);
     (0..10).for_each(|seed| assert_same_bits(&graph, &after, &Random(seed).inputs(&graph, false)));
+}
+
+/// `x` times `y`, matrix by matrix.
+fn by_heads(b: &Builder, x: ValueId, y: ValueId) -> ValueId {
+    let numbers = ir::op::DotGeneral {
+        lhs_batch: [0, 1].into_iter().collect(),
+        rhs_batch: [0, 1].into_iter().collect(),
+        lhs_contract: [3].into_iter().collect(),
+        rhs_contract: [2].into_iter().collect(),
+        precision: Precision::Default,
+        out: b.dtype(x),
+        host: false,
+    };
+    b.dot_general(x, y, numbers).expect("they fit")
+}
+
+#[test]
+fn a_scaled_operand_is_taken_as_it_lies() {
+    // Queries by heads, scaled after they were transposed, as the optimizer leaves them.
+    let b = Builder::new("scaled_queries");
+    at(&b, 7);
+    let of = |name: &str| b.input(name, InputKind::User, TensorType::new(DType::F32, [2, 9, 8, 8]));
+    let turned = b.transpose(of("x"), &[0, 2, 1, 3]).expect("four dimensions");
+    let scale = b.full_like(turned, Number::Float(0.35)).expect("a splat");
+    let scaled = b.multiply(turned, scale).expect("alike");
+    let keys = b.transpose(of("y"), &[0, 2, 3, 1]).expect("four dimensions");
+    b.output("scores", OutputKind::User, by_heads(&b, scaled, keys));
+    let graph = b.finish();
+    let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+    assert_eq!(rules(&changes), ["product-by-the-host"]);
+    assert_eq!((transposes(&graph), transposes(&after)), (2, 0));
+    assert_same_bits(&graph, &after, &Random(1).inputs(&graph, true));
+}
+
+#[test]
+fn a_mask_that_several_products_repeat_is_added_by_loops() {
+    let b = Builder::new("masked_twice");
+    at(&b, 7);
+    let input = |name: &str, shape: &[usize]| {
+        b.input(name, InputKind::User, TensorType::new(DType::F32, shape.iter().copied()))
+    };
+    let mask = input("mask", &[2, 1, 9, 9]);
+    let repeated = b.broadcast_in_dim(mask, &[2, 8, 9, 9], &[0, 1, 2, 3]).expect("one head for all");
+    let whole = input("whole", &[2, 8, 9, 9]);
+    for (name, addend) in [("repeated", repeated), ("again", repeated), ("whole", whole)] {
+        let scores = by_heads(&b, input(name, &[2, 8, 9, 8]), input(name, &[2, 8, 8, 9]));
+        b.output(name, OutputKind::User, b.add(scores, addend).expect("alike"));
+    }
+    assert_eq!(finishes(&with_host(&b.finish(), Class::Exact)), [[false, false, true, false]], "of the whole one");
 }
 
 /// What is done to each result in the host's own calls: scale, bias, addend, relu.
