@@ -14,10 +14,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from types import ModuleType, TracebackType
 from typing import Any, Literal
 
 import torch
+from torch.multiprocessing import reductions
 from torch.utils.dlpack import DLDeviceType
 
 from torchtpu import _flex, _native, _stats
@@ -45,6 +47,7 @@ def register() -> None:
     _prefer_bfloat16()
     atexit.register(_come_to_rest, shim)
     _export_through_the_host()
+    _keep_from_other_processes()
     _pass_autocast()
     _flex.let_in()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):
@@ -79,6 +82,20 @@ def _pass_autocast() -> None:
     ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_flex.AUTOCAST)
     for op in ops._higher_order_ops.values():
         op.fallthrough(_flex.AUTOCAST)
+
+
+def _keep_from_other_processes() -> None:
+    """Says what to do where a device tensor is sent to another process, whose memory is not the device's. PyTorch's own
+    words are about file descriptors."""
+    share = reductions.reduce_tensor
+
+    def reduce_tensor(tensor: torch.Tensor) -> Any:
+        if tensor.device.type == "tpu":
+            raise Error(f"a tensor on {tensor.device} cannot be sent to another process; send Tensor.cpu()")
+        return share(tensor)
+
+    for kind in (torch.Tensor, torch.nn.parameter.Parameter):
+        ForkingPickler.register(kind, reduce_tensor)
 
 
 def _export_through_the_host() -> None:

@@ -9,12 +9,15 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torchtpu
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
@@ -162,3 +165,14 @@ def test_batches_from_worker_processes() -> None:
     data = TensorDataset(torch.arange(8.0))
     batches = [x.to("tpu", non_blocking=True).sum().item() for (x,) in DataLoader(data, batch_size=4, num_workers=2)]
     assert batches == [6.0, 22.0]
+
+
+@pytest.mark.parametrize(
+    "value", [lambda: torch.ones(2, device="tpu"), lambda: nn.Linear(2, 2).to("tpu")], ids=["tensor", "module"]
+)
+def test_tensors_are_not_sent_to_other_processes(value: Callable[[], Any]) -> None:
+    with pytest.raises(
+        torchtpu.Error, match=r"a tensor on tpu:0 cannot be sent to another process; send Tensor.cpu\(\)"
+    ):
+        ForkingPickler.dumps(value())
+    ForkingPickler.dumps(value().cpu())
