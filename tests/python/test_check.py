@@ -64,6 +64,18 @@ def test_cost_counts_what_the_program_computes_and_names_its_lines() -> None:
     assert ("test_check.py", line_of(Net, "self.up(x)")) in places
 
 
+def test_places_in_a_text_are_in_its_file(tmp_path: Path) -> None:
+    trace, file = str(tmp_path / "net.json"), tmp_path / "net.mlir"
+    torchtpu.capture(Net(), torch.zeros(8, 300)).save(trace)
+    tputc, target = str(Path(sys.executable).with_name("tputc")), ["--target", "v5e:1x1"]
+    subprocess.run([tputc, "lower", trace, *target, "-o", str(file)], check=True)
+    check = [tputc, "check", str(file), *target, "--format", "json"]
+    (report,) = json.loads(subprocess.run(check, capture_output=True, check=True).stdout)
+    lines = report["cost"]["lines"]
+    assert lines and {line["source"]["file"] for line in lines} == {"net.mlir"}
+    assert all(0 < line["source"]["line"] <= len(file.read_text().splitlines()) for line in lines)
+
+
 def test_several_targets_give_a_report_each_and_training_one_for_its_backward() -> None:
     targets = ["v5e:1x1", "v5p:1x1x1"]
     reports = torchtpu.check(Net(), torch.zeros(8, 300), target=targets)

@@ -41,7 +41,7 @@ impl Source {
     pub(crate) fn compile(&self, target: &Target, pool: &Pool) -> Result<Ahead, Failure> {
         Ok(match self {
             Source::Trace { program, dims, by, .. } => program.compile_ahead(dims, by.as_ref(), target, pool)?,
-            Source::Stablehlo { program, .. } => Ahead::of_stablehlo(program, target, pool)?,
+            Source::Stablehlo { name, program } => Ahead::of_stablehlo(program, name, target, pool)?,
         })
     }
 

@@ -112,7 +112,7 @@ fn a_size_of_no_symbol_is_refused() {
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
     };
-    refused(&["--dim", "B=8"], "dynamic.json", "the program has no symbol `B`: s17, s77");
+    refused(&["--dim", "B=8"], "dynamic.json", "no symbol `B`: s17 (dimension 0 of `y`), s77 (dimension 0 of `x`)");
     refused(&["--dim", "s77=8", "--dim", "s77=9"], "dynamic.json", "`s77` is given twice");
     refused(&["--dim", "B=8"], "mlp.json", "the program has no symbol `B`: all its sizes are fixed");
 }

@@ -69,7 +69,7 @@ fn compare(file: &str, target: &Target, pool: &aot::Pool) -> Outcome<Vec<Row>> {
     let regions = fuse::regions::regions(&graph, &machine);
     name_by_region(&mut graph, &regions);
     let options = lower::LowerOptions { locations: true, ..lower::LowerOptions::default() };
-    let ahead = Ahead::of_stablehlo(lower::lower(&graph, &options)?.bytecode(), target, pool)?;
+    let ahead = Ahead::of_stablehlo(lower::lower(&graph, &options)?.bytecode(), file, target, pool)?;
     let dump = ahead.outcome.dump.as_ref().and_then(|d| d.hlo_module.as_ref()).ok_or("libtpu left no program")?;
     let report = ahead.report("regions");
     let hbm: BTreeMap<String, f64> =

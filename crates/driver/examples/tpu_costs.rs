@@ -47,7 +47,7 @@ fn costs(file: &Path, target: &Target, pool: &Pool) -> Outcome<Value> {
 fn compiled(graph: &Graph, target: &Target, pool: &Pool) -> Outcome<Value> {
     let options = LowerOptions { locations: false, ..LowerOptions::default() };
     let program = lower::lower(graph, &options)?.into_bytecode();
-    let report = Ahead::of_stablehlo(&program, target, pool)?.report(&graph.name);
+    let report = Ahead::of_stablehlo(&program, &graph.name, target, pool)?.report(&graph.name);
     let cost = report.cost.ok_or(report.verdict.summary)?;
     let ends = graph.inputs.iter().map(|it| it.value).chain(graph.outputs.iter().map(|it| it.value));
     let bytes: usize = ends.filter_map(|value| graph.tensor_type(value)).map(ir::TensorType::size_in_bytes).sum();

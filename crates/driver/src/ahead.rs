@@ -131,15 +131,26 @@ impl Written {
     }
 }
 
+/// Puts what is in the text that MLIR was given, which it calls `-`, into `file`.
+fn place_in(module: &mut HloModuleProto, file: &str) {
+    let instructions = module.computations.iter_mut().flat_map(|computation| &mut computation.instructions);
+    let in_instructions = instructions.filter_map(|it| it.metadata.as_mut()).map(|metadata| &mut metadata.source_file);
+    let in_frames = module.stack_frame_index.iter_mut().flat_map(|index| &mut index.file_names);
+    in_instructions.chain(in_frames).filter(|name| *name == "-").for_each(|name| file.clone_into(name));
+}
+
 impl Ahead {
-    /// Compiles StableHLO, as text or bytecode, for one device of `target`.
+    /// Compiles StableHLO, as text or bytecode, for one device of `target`. Text is what its ops' places are in: `file`.
     ///
     /// # Errors
     /// `Ahead` when libtpu cannot be used. Its refusal of the program is in the result.
-    pub fn of_stablehlo(program: &[u8], target: &Target, pool: &Pool) -> Result<Ahead> {
+    pub fn of_stablehlo(program: &[u8], file: &str, target: &Target, pool: &Pool) -> Result<Ahead> {
         let options = for_one_device();
         let job = Job { target, program, options: &options };
-        let outcome = pool.compile(&job)?;
+        let mut outcome = pool.compile(&job)?;
+        let made = outcome.result.as_mut().ok().and_then(|compiled| compiled.optimized.as_mut());
+        let dumped = outcome.dump.as_mut().and_then(|dump| dump.hlo_module.as_mut());
+        made.into_iter().chain(dumped).for_each(|module| place_in(module, file));
         let module = outcome.dump.as_ref().and_then(|dump| dump.hlo_module.as_ref());
         let interface = module.map(Interface::of_module).unwrap_or_default();
         let key = key(&outcome.machine, &options, program);

@@ -7,6 +7,7 @@ use crate::session::Session;
 use fuse::Platform;
 use ir::import::{ImportOptions, Imported, InputType, bind, import, unsupported_ops};
 use ir::sharding::Partition;
+use ir::symbol::Expr;
 use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymInt};
 use ir::trace::{Trace, read_bytes};
 use ir::{DType, Graph, Loc, Precision, TensorType};
@@ -138,12 +139,28 @@ impl Program {
         let sizes = self.trace.graph.tensor_values.0.values().flat_map(|meta| &meta.sizes);
         for size in sizes {
             if let SymInt::AsExpr(size) = size
-                && let Ok(size) = ir::symbol::Expr::parse(&size.expr_str)
+                && let Ok(size) = Expr::parse(&size.expr_str)
             {
                 let _ = size.evaluate(&note);
             }
         }
         found.into_inner().into_iter().collect()
+    }
+    /// The input and its dimension that `symbol` is the size of, if there is one. What a dimension was called when the program
+    /// was exported, traces do not keep.
+    pub fn place_of(&self, symbol: &str) -> Option<(&str, usize)> {
+        let names = self.trace.graph.inputs.iter().filter_map(|input| match input {
+            TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
+            _ => None,
+        });
+        let is_it = |size: &SymInt| {
+            matches!(size, SymInt::AsExpr(size)
+                if matches!(Expr::parse(&size.expr_str), Ok(Expr::Symbol(name)) if *name == *symbol))
+        };
+        names.into_iter().find_map(|name| {
+            let meta = self.trace.graph.tensor_values.get(name)?;
+            Some((name, meta.sizes.iter().position(is_it)?))
+        })
     }
     /// Number of traced ops.
     pub fn num_nodes(&self) -> usize {
@@ -341,7 +358,7 @@ fn is_symbolic(trace: &Trace) -> bool {
 }
 
 fn evaluate(expr: &str, dims: &DimValues) -> Result<i64> {
-    let value = ir::symbol::Expr::parse(expr)?.evaluate(&|s| dims.get(s).copied())?;
+    let value = Expr::parse(expr)?.evaluate(&|s| dims.get(s).copied())?;
     Ok(value.as_i64())
 }
 

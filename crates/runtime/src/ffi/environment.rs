@@ -14,15 +14,15 @@ const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
 /// Says what the plugin that is about to be loaded from `path` reads, unless it is said already. libtpu is told not to ask
 /// Google Cloud's metadata server about a machine without TPUs: its own error comes at once then.
 pub(super) fn prepare(path: &Path) {
-    say(LOG_LEVEL);
+    set_unless_set(LOG_LEVEL);
     let is_libtpu = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libtpu"));
     if is_libtpu && !has_tpu(Path::new("/")) {
-        say(ASKS_NOBODY);
+        set_unless_set(ASKS_NOBODY);
     }
 }
 
-/// Sets a variable to 1, if it is not set.
-fn say(name: &str) {
+/// Sets a variable to 1, unless it says something already.
+fn set_unless_set(name: &str) {
     if std::env::var_os(name).is_none() {
         // SAFETY: as for `os.environ` in Python: the library that reads it is not there yet, and `std` locks its readers out.
         unsafe { std::env::set_var(name, "1") };
