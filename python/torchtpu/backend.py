@@ -57,8 +57,9 @@ class Options:
         numerics: ``"exact"`` rounds to bf16 and f16 wherever PyTorch does, and lets the optimizer make exact rewrites
             only. ``"reassociate"`` keeps what is between two ops in f32, which errs less (casts in the program and
             outputs are rounded all the same), and lets sums be made in another order, which may make NaN of an
-            infinity or the other way round. ``"fast"`` lets roundings of narrow types go, and products with
-            reciprocals stand for quotients.
+            infinity or the other way round, or overflow near the type's greatest number. ``"fast"`` lets roundings of
+            narrow types go, and products with reciprocals stand for quotients. What XLA simplifies by itself, none of
+            them keeps it from: ``(x + a) - a`` is ``x`` to it (docs/optimizer.md).
         plugin: name or path of the PJRT plugin; the process's default if ``None``.
     """
 

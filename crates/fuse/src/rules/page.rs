@@ -14,7 +14,8 @@ Made from the tables in crates/fuse/src/rules by `cargo run -p torchtpu-fuse --e
 1. A rule has a name, a class, a reason and a property test: it holds in the reference evaluator on random programs that
    its left side matches (40 in `make test`, 500 in `make test-all`), empty tensors and wrapping integers among them. An
    exact one holds with NaN, infinities and both zeros too; any other is held to finite values only, and may turn an
-   infinity into NaN or back.
+   infinity into NaN or back, or overflow on the way where numbers are near the type's greatest: a sum that is divided after
+   it is added up can be infinite where a sum of quotients is not.
 2. Its class says what it may do to values. *exact*: the same bits. *reassociating*: the same in exact arithmetic, so that
    roundings differ as between two right implementations. *precision-changing*: roundings of narrow types are left out,
    and quotients become products with a reciprocal, which is less exact.
