@@ -149,7 +149,7 @@ impl Program {
     /// The input and its dimension that `symbol` is the size of, if there is one. What a dimension was called when the program
     /// was exported, traces do not keep.
     pub fn place_of(&self, symbol: &str) -> Option<(&str, usize)> {
-        let names = self.trace.graph.inputs.iter().filter_map(|input| match input {
+        let mut names = self.trace.graph.inputs.iter().filter_map(|input| match input {
             TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
             _ => None,
         });
@@ -157,7 +157,7 @@ impl Program {
             matches!(size, SymInt::AsExpr(size)
                 if matches!(Expr::parse(&size.expr_str), Ok(Expr::Symbol(name)) if *name == *symbol))
         };
-        names.into_iter().find_map(|name| {
+        names.find_map(|name| {
             let meta = self.trace.graph.tensor_values.get(name)?;
             Some((name, meta.sizes.iter().position(is_it)?))
         })

@@ -220,12 +220,11 @@ fn forward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 /// The `sizes` of bags, with a zero for the last offset where a trace of another device counts it as a bag, or one of the
 /// forward pass alone.
 fn counted(c: &Call<'_>, b: &Builder, sizes: ValueId) -> Result<ValueId> {
-    let recorded = c.recorded.get(2).and_then(Option::as_ref).map(|shape| shape[..].iter().product::<usize>());
-    let more = recorded.unwrap_or(0).saturating_sub(b.shape(sizes)[0]);
-    if more == 0 {
+    let recorded = c.recorded.get(2).and_then(Option::as_ref);
+    if recorded.is_none_or(|shape| shape[..] != [b.shape(sizes)[0] + 1]) {
         return Ok(sizes);
     }
-    b.concatenate(&[sizes, b.full(Number::Int(0), b.dtype(sizes), &[more])?], 0)
+    b.concatenate(&[sizes, b.full(Number::Int(0), b.dtype(sizes), &[1])?], 0)
 }
 
 /// `rows` times their samples' weights, if there are any.

@@ -87,7 +87,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let (dtype, shape) = target(c)?;
             one(normal(c, b, dtype, &shape)?)
         },
-        &[ok("f32[20,30], 1.0, 2.0"), ok("f16[300]"), ok("c64[300], 1.0, 2.0"), err("f32[3], 0.0, -1.0", "normal expects std >= 0.0")],
+        &[
+            ok("f32[20,30], 1.0, 2.0"),
+            ok("f16[300]"),
+            ok("c64[300], 1.0, 2.0"),
+            err("f32[3], 0.0, -1.0", "normal expects std >= 0.0"),
+        ],
     )
     .variants(&["normal_", "normal.out"]),
     OpDef::new(
@@ -191,15 +196,10 @@ pub(super) fn check_std(c: &Call<'_>) -> Result<()> {
 pub(super) fn normal(c: &Call<'_>, b: &Builder, dtype: DType, shape: &[usize]) -> Result<ValueId> {
     continuous(dtype, "normal_kernel_cpu")?;
     let (mean, std) = (c.scalar("mean")?, c.scalar("std")?);
-    standard_normal_as(
-        b,
-        dtype,
-        |v| {
-            let (mean, std) = (scalar_like(c, b, &mean, v)?, scalar_like(c, b, &std, v)?);
-            b.add(b.multiply(v, std)?, mean)
-        },
-        shape,
-    )
+    standard_normal_as(b, dtype, shape, |v| {
+        let (mean, std) = (scalar_like(c, b, &mean, v)?, scalar_like(c, b, &std, v)?);
+        b.add(b.multiply(v, std)?, mean)
+    })
 }
 
 fn geometric(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -69,8 +69,8 @@ fn standard_normal(b: &Builder, wide: DType, shape: &[usize]) -> Result<ValueId>
 fn standard_normal_as(
     b: &Builder,
     dtype: DType,
-    then: impl Fn(ValueId) -> Result<ValueId>,
     shape: &[usize],
+    then: impl Fn(ValueId) -> Result<ValueId>,
 ) -> Result<ValueId> {
     let share = if dtype.is_complex() { std::f64::consts::FRAC_1_SQRT_2 } else { 1.0 };
     as_dtype(b, dtype, |real| {

@@ -132,7 +132,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
             super::fill::check_std(c)?;
             normal_of(c, b, Some(c.tensor(b, "mean")?), None)
         },
-        &[ok("f32[3], 2.0"), ok("bf16[2,3]"), ok("c64[300], 2.0"), err("f32[3], -1.0", "normal expects std >= 0.0, but found std -1")],
+        &[
+            ok("f32[3], 2.0"),
+            ok("bf16[2,3]"),
+            ok("c64[300], 2.0"),
+            err("f32[3], -1.0", "normal expects std >= 0.0, but found std -1"),
+        ],
     )
     .variants(&["normal.Tensor_float_out"]),
     OpDef::new(
@@ -181,7 +186,7 @@ fn rand(b: &Builder, dtype: DType, shape: &[usize]) -> Result<Outs> {
 
 fn randn(b: &Builder, dtype: DType, shape: &[usize]) -> Result<Outs> {
     continuous(dtype, "normal_kernel_cpu")?;
-    one(standard_normal_as(b, dtype, Ok, shape)?)
+    one(standard_normal_as(b, dtype, shape, Ok)?)
 }
 
 /// Whole numbers of `low..high`, `low` 0 if not given, as `dtype`.
@@ -236,7 +241,7 @@ fn normal_of(c: &Call<'_>, b: &Builder, mean: Option<ValueId>, std: Option<Value
         broadcast_to(b, v, &shape)
     };
     let (mean, std) = (part(mean, "mean")?, part(std, "std")?);
-    let v = b.add(b.multiply(standard_normal_as(b, compute, Ok, &shape)?, std)?, mean)?;
+    let v = b.add(b.multiply(standard_normal_as(b, compute, &shape, Ok)?, std)?, mean)?;
     one(b.convert(v, dtype)?)
 }
 
