@@ -198,16 +198,15 @@ def test_a_mesh_that_does_not_fit_is_an_error() -> None:
         torchtpu.check(Net(), x, target="v5e")
 
 
-@pytest.mark.skipif(os.path.exists("/dev/accel0") or os.path.exists("/dev/vfio/0"), reason="there may be a TPU here")
-def test_running_on_a_tpu_that_is_not_there_fails_at_once() -> None:
+def test_whether_there_is_a_tpu_is_known_at_once() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TPU_SKIP_MDS_QUERY"}
     doctor = [str(Path(sys.executable).with_name("tputc")), "doctor"]
     environment["TORCHTPU_PLUGIN"] = "tpu"
     done = subprocess.run(
         doctor, env=environment, capture_output=True, text=True, timeout=25, check=False
     )  # else minutes
-    assert done.returncode == 2
-    assert "there is no TPU that libtpu could use" in done.stdout
+    found = done.returncode == 0 and "platform: tpu" in done.stdout
+    assert found or (done.returncode == 2 and "there is no TPU that libtpu could use" in done.stdout)
     assert "xla-cpu-pjrt" not in done.stdout
 
 

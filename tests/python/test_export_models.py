@@ -68,6 +68,7 @@ def test_inference(entry: Entry, tmp_path: Path) -> None:
     torch.testing.assert_close(run(archive, inputs), outputs_of(model, inputs))
 
 
+# With another backend, which shows that tests are sound, `torch.export.load` runs archives, and looks at no checksum.
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc; torch.export.load does not look")
 @pytest.mark.parametrize("view", [False, True], ids=["whole", "part"])
 def test_a_damaged_weight_is_refused(view: bool, tmp_path: Path) -> None:

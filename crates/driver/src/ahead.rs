@@ -140,7 +140,8 @@ fn place_in(module: &mut HloModuleProto, file: &str) {
 }
 
 impl Ahead {
-    /// Compiles StableHLO, as text or bytecode, for one device of `target`. Text is what its ops' places are in: `file`.
+    /// Compiles StableHLO, as text or bytecode, for one device of `target`. The places of a text's ops are lines
+    /// of `file`.
     ///
     /// # Errors
     /// `Ahead` when libtpu cannot be used. Its refusal of the program is in the result.

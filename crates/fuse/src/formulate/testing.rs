@@ -282,16 +282,8 @@ pub(super) fn batched_product(r: &mut Random) -> Graph {
         (if r.below(3) == 0 { scaled(turned) } else { turned }, [0, 1, 2].map(place))
     };
     let ((q, over_q), (k, over_k)) = (operand(r, "q"), operand(r, "k"));
-    let numbers = ir::op::DotGeneral {
-        lhs_batch: over_q[..2].into(),
-        rhs_batch: over_k[..2].into(),
-        lhs_contract: over_q[2..].into(),
-        rhs_contract: over_k[2..].into(),
-        precision: Precision::Default,
-        out: dtype,
-        host: false,
-    };
-    b.output("y", OutputKind::User, b.dot_general(q, k, numbers).unwrap());
+    let y = batched_dot(&b, [q, k], [&over_q[..2], &over_k[..2]], [&over_q[2..], &over_k[2..]]);
+    b.output("y", OutputKind::User, y);
     b.finish()
 }
 
@@ -456,16 +448,16 @@ pub(super) fn rows(r: &mut Random, reducer: Reducer) -> Graph {
 
 /// The product of `x` and `w` over these dimensions.
 pub(super) fn dot(b: &Builder, x: ValueId, w: ValueId, over_x: &[usize], over_w: &[usize]) -> ValueId {
-    let numbers = ir::op::DotGeneral {
-        lhs_batch: Dims::new(),
-        rhs_batch: Dims::new(),
-        lhs_contract: over_x.iter().copied().collect(),
-        rhs_contract: over_w.iter().copied().collect(),
-        precision: Precision::Default,
-        out: b.dtype(x),
-        host: false,
-    };
-    b.dot_general(x, w, numbers).unwrap()
+    batched_dot(b, [x, w], [&[], &[]], [over_x, over_w])
+}
+
+/// The products of both operands over these dimensions, for each place in those of the batch.
+pub(super) fn batched_dot(b: &Builder, [x, y]: [ValueId; 2], batch: [&[usize]; 2], over: [&[usize]; 2]) -> ValueId {
+    let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] =
+        [batch[0], batch[1], over[0], over[1]].map(Dims::from_slice);
+    let (precision, out, host) = (Precision::Default, b.dtype(x), false);
+    let numbers = ir::op::DotGeneral { lhs_batch, rhs_batch, lhs_contract, rhs_contract, precision, out, host };
+    b.dot_general(x, y, numbers).unwrap()
 }
 
 /// 2-d, batch first, features second, `same` padding where the window is odd.

@@ -1,7 +1,7 @@
 use super::testing::*;
 use super::*;
 use crate::Options;
-use ir::{Binary, Builder, DType, InputKind, Number, OutputKind, Precision, TensorType, Unary, ValueId};
+use ir::{Binary, Builder, DType, InputKind, Number, OutputKind, TensorType, Unary, ValueId};
 
 const ROUNDS: u64 = 300;
 
@@ -431,16 +431,7 @@ fn sums_over_features_and_space_run_as_they_did() {
 
 /// `x` times `y`, matrix by matrix.
 fn by_heads(b: &Builder, x: ValueId, y: ValueId) -> ValueId {
-    let numbers = ir::op::DotGeneral {
-        lhs_batch: [0, 1].into_iter().collect(),
-        rhs_batch: [0, 1].into_iter().collect(),
-        lhs_contract: [3].into_iter().collect(),
-        rhs_contract: [2].into_iter().collect(),
-        precision: Precision::Default,
-        out: b.dtype(x),
-        host: false,
-    };
-    b.dot_general(x, y, numbers).expect("they fit")
+    batched_dot(b, [x, y], [&[0, 1]; 2], [&[3], &[2]])
 }
 
 #[test]
