@@ -51,8 +51,21 @@ class View:
     of: int
     """Positions among the outputs."""
     dtype: torch.dtype
+    conjugate: bool
+    negative: bool
     numbers: tuple[int | None, ...]
     """Offset, sizes and strides; those that are not known come out, in order, behind the last tensor."""
+
+    def made_of(self, temporary: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+        """The result, of a dense tensor, by all its numbers."""
+        offset, *layout = numbers
+        sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
+        if temporary.dtype != self.dtype:
+            # Flat first: a view as another type wants neighbours in the last dimension.
+            temporary = temporary.as_strided((temporary.numel(),), (1,)).view(self.dtype)
+        result = temporary.as_strided(sizes, strides, offset)
+        result = torch._conj(result) if self.conjugate else result
+        return torch._neg_view(result) if self.negative else result
 
 
 def user_outputs() -> range:
@@ -83,7 +96,9 @@ def add_temporaries(gm: fx.GraphModule, among: Sequence[int]) -> list[View]:
             outputs.append(temporary)
         for i in ours:
             numbers = _layout(outputs[i])
-            views.append(View(i, of, outputs[i].meta["val"].dtype, tuple(known for known, *_ in numbers)))
+            value = outputs[i].meta["val"]
+            flags = (value.is_conj(), value.is_neg())
+            views.append(View(i, of, value.dtype, *flags, tuple(known for known, *_ in numbers)))
             unknown += [_number(gm, outputs[i], *how) for known, *how in numbers if known is None]
             outputs[i] = None
     if views:
@@ -106,12 +121,15 @@ def _overlapping(outputs: Sequence[Any], among: Iterable[int]) -> dict[fx.Node, 
 def _origin(node: fx.Node) -> fx.Node:
     """What ``node`` is a view of, or itself."""
     storage = node.meta["val"].untyped_storage()._cdata
+    found = node
     while node.args and isinstance(before := node.args[0], fx.Node):
         values = pytree.tree_leaves(before.meta.get("val"))
         if not any(isinstance(v, torch.Tensor) and v.untyped_storage()._cdata == storage for v in values):
             break
         node = before
-    return node
+        if isinstance(node.meta["val"], torch.Tensor):  # else an op of several results, views or not
+            found = node
+    return found
 
 
 def _is_dense(value: Any) -> bool:
@@ -151,10 +169,8 @@ def with_views(
         outputs = list(call(args))
         given = iter(outputs[len(outputs) - unknown :])
         for view in views:
-            offset, *layout = (next(given) if number is None else number for number in view.numbers)
-            sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
-            of = outputs[view.of] if outputs[view.of].dtype == view.dtype else outputs[view.of].view(view.dtype)
-            result = of.as_strided(sizes, strides, offset)
+            numbers = [next(given) if number is None else number for number in view.numbers]
+            result = view.made_of(outputs[view.of], numbers)
             # As a view, autograd would take it for one of what becomes a result with a gradient.
             outputs[view.result] = result.detach() if differentiable else result
         return outputs[:results]

@@ -36,6 +36,10 @@ def places(x: Tensor) -> Tensor:
     return found.float().sum(0) + found.shape[0]
 
 
+def columns(x: Tensor) -> tuple[Tensor, ...]:
+    return torch.where((x > 0) & (x[:, None] != 0))
+
+
 def length(x: Tensor) -> Tensor:
     return torch.ones(int(x.abs().sum().item()), 2, device=x.device) * x[0]
 
@@ -63,6 +67,7 @@ def framed(x: Tensor) -> Tensor:
 FUNCTIONS = {
     positive: {"aten.index.Tensor": 1},
     places: {"aten.nonzero.default": 1},
+    columns: {"aten.nonzero.default": 1},
     length: {"aten._local_scalar_dense.default": 1},
     agreed: {"aten._local_scalar_dense.default": 1},
     distinct: {"aten._unique2.default": 1},

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,36 @@ def test_data_dependent_sizes() -> None:
     x = torch.tensor([[0, 1], [2, 0]])
     check(lambda x: [x.nonzero(), x[x > 0], torch.masked_select(x, x > 0), torch.where(x > 0)[0]], x)
     check(lambda x: [x[x > 9], (x + 1).nonzero(), torch.argwhere(x), x[0].nonzero(as_tuple=True)[0]], x)
+
+
+def test_results_of_unknown_size_lie_as_on_the_cpu() -> None:
+    x = torch.randint(0, 2, (3, 9, 4))
+    for fn in (torch.nonzero, torch.argwhere, *(partial(torch.unique, dim=d) for d in range(3))):
+        got, want = fn(x.to("tpu")), fn(x)
+        assert got.stride() == want.stride()
+        torch.testing.assert_close(got.cpu(), want)
+
+
+def test_numbers_are_rounded_as_the_kernels_of_the_cpu_round_them() -> None:
+    def program(x: Tensor) -> list[Tensor]:
+        third = torch.tensor(1 / 3)
+        sums = [x + 1 / 3, 1 / 3 - x, x.sub(x.flip(0), alpha=0.1), x + third, torch._foreach_add([x], 1 / 3)[0]]
+        quotients = [x % 0.1, torch.fmod(x, 0.1), x // 0.1, x / 0.1, x * 0.1]
+        parameters = [torch.nn.functional.softshrink(x, 0.1), torch.nn.functional.elu(x, 0.1), x.lerp(x.flip(0), 0.1)]
+        return [*sums, *quotients, *parameters, torch.atan2(x, third), torch.xlogy(x, 0.3), x.abs() ** 0.3]
+
+    for dtype in (torch.bfloat16, torch.float16):
+        x = torch.randn(1000, generator=torch.Generator().manual_seed(0)).to(dtype)
+        got, want = program(x.to("tpu")), program(x)
+        different = [int((g.cpu() != w).sum()) for g, w in zip(got, want, strict=True)]
+        assert max(different) <= 2, different  # roundings of transcendental functions
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_float8_without_infinity_saturates(dtype: torch.dtype) -> None:
+    x = torch.tensor([448, 465, 500, 1e4, -3e4, float("inf"), -float("inf"), float("nan"), -2.3]).to(dtype)
+    check(lambda x: x.to(torch.float8_e4m3fn).float().nan_to_num(9), x)
+    check(lambda x: (x.nan_to_num(0, 1000, -1000)).int().to(torch.float8_e4m3fn).float(), x)
 
 
 def test_data_dependent_sizes_are_read_once_and_kept_nowhere() -> None:

@@ -68,7 +68,8 @@ impl Core {
         let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
         let mut run = executable.execute(&[value.buffer()?], &options)?;
         let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
-        let next = CellType { dtype: ty.dtype, layout: Layout::contiguous(sizes) };
+        let order = ty.layout.dense_order().unwrap_or_else(|| (0..sizes.len()).collect());
+        let next = CellType { dtype: ty.dtype, layout: Layout::dense(&sizes, &order) };
         let mut state = self.lock();
         let new = New::of(&next, state.cells.intern(next.clone()));
         made.address = state.cells.resize(made.cell, new.nbytes)?;

@@ -97,6 +97,14 @@ impl Layout {
         Layout { sizes, strides, offset: 0 }
     }
 
+    /// Dense from the start of the storage, its dimensions from the outermost to the innermost in this order.
+    pub fn dense(sizes: &Shape, order: &[usize]) -> Layout {
+        let dense = Layout::contiguous(order.iter().map(|&d| sizes[d]).collect::<Shape>()).strides;
+        let mut strides = dense.clone();
+        order.iter().zip(&dense).for_each(|(&d, &step)| strides[d] = step);
+        Layout { sizes: sizes.clone(), strides, offset: 0 }
+    }
+
     /// The number of elements; `None` if it does not fit `usize`.
     pub fn numel(&self) -> Option<usize> {
         TensorType { dtype: DType::Bool, shape: self.sizes.clone() }.checked_numel()

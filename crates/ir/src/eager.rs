@@ -18,7 +18,7 @@ use crate::loc::Loc;
 use crate::ops::support::torch_name;
 use crate::ops::{Arg, Bounded, Call, Condition, Context, Cut, Entry, Outs, Rule, Scalar, TensorArg, Variant};
 use crate::symbol::Sym;
-use crate::types::{Shape, TensorType};
+use crate::types::{Dims, Shape, TensorType};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -171,7 +171,9 @@ impl<'a> Tracing<'a> {
         let outs = match self.call.entry.def.rule {
             Rule::Bounded(expand) => match expand(&call, &self.b)? {
                 Bounded::Bound(bound) => return self.bound(bound),
-                Bounded::Results { padded, cuts } if !cuts.is_empty() => return self.padded(padded, &cuts),
+                Bounded::Results { padded, cuts, order } if !cuts.is_empty() => {
+                    return self.padded(padded, &cuts, order);
+                }
                 Bounded::Results { padded, .. } => padded,
             },
             rule => rule.expand(&call, &self.b)?,
@@ -200,7 +202,7 @@ impl<'a> Tracing<'a> {
     }
 
     /// Padded results are new tensors for every overload: what an `out=` overload is given has no size yet.
-    fn padded(self, results: Outs, cuts: &[Cut]) -> Result<EagerGraph> {
+    fn padded(self, results: Outs, cuts: &[Cut], order: Option<Dims>) -> Result<EagerGraph> {
         if self.call.entry.variant == Variant::Out {
             for (result, out) in results.iter().zip(&self.call.outs) {
                 let (have, want) = (self.aliases.dtype(self.tensor(out)?), result.map(|v| self.b.dtype(v)));
@@ -215,7 +217,10 @@ impl<'a> Tracing<'a> {
         let counts = cuts.iter().map(|cut| self.b.reshape(cut.count, &[1])).collect::<Result<Vec<_>>>()?;
         let counts = self.b.concatenate(&counts, 0)?;
         let extents = Extents::Cut(cuts.iter().map(|cut| (cut.result, cut.dim)).collect());
-        let results = self.results(&results)?;
+        let mut results = self.results(&results)?;
+        if let (Some(Some(first)), Some(order)) = (results.first_mut(), order) {
+            first.layout = Layout::dense(&first.layout.sizes, &order);
+        }
         self.b.output("counts", OutputKind::User, counts);
         self.finished(results, vec![], extents)
     }

@@ -203,6 +203,10 @@ impl<'s, 'c> Scope<'s, 'c> {
                 .with("compare_type", s.comparison_type(first(types)?.dtype)?),
             Op::Select => hlo("stablehlo.select"),
             Op::Convert { dtype: DType::Bool } => return self.truth(args, types),
+            Op::Convert { dtype: DType::F8E4M3FN } => {
+                let ([x], [ty]) = (args, types) else { return Err(internal("takes one operand")) };
+                return Ok(smallvec![self.saturated(*x, ty, tensor(&node.ty)?)?]);
+            }
             Op::Convert { .. } => hlo("stablehlo.convert"),
             Op::BitcastConvert { .. } => hlo("stablehlo.bitcast_convert"),
             Op::BroadcastInDim { dims, .. } => {

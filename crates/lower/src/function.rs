@@ -49,6 +49,17 @@ impl<'c> Scope<'_, 'c> {
         }
     }
 
+    /// `x`, a `ty`, as `f8e4m3fn`, the type `result`. What lies beyond becomes its largest number, as in PyTorch; XLA makes it NaN,
+    /// and now and then -0.
+    pub(crate) fn saturated(&self, x: V<'c>, ty: &TensorType, result: &TensorType) -> Result<V<'c>> {
+        let wide = TensorType { dtype: DType::F32, shape: ty.shape.clone() };
+        let x = self.elementwise("stablehlo.convert", &[x], &wide)?;
+        let most = result.dtype.largest();
+        let [low, high] = [-most, most].map(|end| self.full(Number::Float(end), &wide));
+        let within = self.elementwise("stablehlo.clamp", &[low?, x, high?], &wide)?;
+        self.elementwise("stablehlo.convert", &[within], result)
+    }
+
     /// The error function of `x`, `f32`. XLA's stops at 1 - 3 * 2^-24, by which GELU of -1000 would be -0.0001: so it is stretched
     /// by [`STRETCH`] towards its ends, and cut there. No predicate, which a TPU would keep for the backward pass.
     fn erf(&self, x: V<'c>, ty: &TensorType) -> Result<V<'c>> {

@@ -2,14 +2,14 @@
 
 use super::inputs::{BoundInput, literal_binding};
 use super::{Binding, Importer, InputValue, OutputMeta, OutputTensor, Scope};
-use crate::alias::{Layout, Strides, TensorId};
+use crate::alias::{Layout, TensorId};
 use crate::error::{Error, Result};
 use crate::graph::OutputKind;
 use crate::invalid;
 use crate::trace::schema::{
     Argument, OptionalTensor, OutputSpec, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorName,
 };
-use crate::types::{Dims, Shape};
+use crate::types::Dims;
 
 impl<'t> Importer<'t> {
     pub(super) fn outputs(&self, scope: &Scope<'t>, inputs: &[BoundInput]) -> Result<Vec<OutputMeta>> {
@@ -120,7 +120,7 @@ impl<'t> Importer<'t> {
             (InputValue::Tensor { position, .. }, Some(t)) if self.aliases.cell(t) == cell => Some(*position),
             _ => None,
         });
-        let strides = strides(&shape, &order);
+        let strides = Layout::dense(&shape, &order).strides;
         Ok(OutputMeta::Tensor(OutputTensor { position, strides, shape, alias, storage: cell }))
     }
 }
@@ -147,13 +147,4 @@ fn literal(binding: Binding) -> OutputMeta {
         Binding::Str(s) => OutputMeta::Str(s),
         Binding::None | Binding::Tensor(_) => OutputMeta::None,
     }
-}
-
-/// The steps of the logical dimensions in a value that is dense in `order`.
-fn strides(shape: &Shape, order: &[usize]) -> Strides {
-    let physical: Shape = order.iter().map(|&d| shape[d]).collect();
-    let dense = Layout::contiguous(physical).strides;
-    let mut strides = dense.clone();
-    order.iter().enumerate().for_each(|(i, &d)| strides[d] = dense[i]);
-    strides
 }

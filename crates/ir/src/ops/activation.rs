@@ -4,7 +4,7 @@ use super::choice::clamp;
 use super::creation::int;
 use super::expr::{Expr, Term, wide_formula};
 use super::pointwise::unary;
-use super::support::{Operand, dim, elementwise, not_implemented, promote_types};
+use super::support::{Operand, dim, elementwise, elementwise_rounded, not_implemented, promote_types};
 use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -136,7 +136,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
         |c, b| {
-            one(on_floats(c, b, "hardshrink", ["self", "lambd"], |[x, lambd]| {
+            one(on_rounded_floats(c, b, "hardshrink", ["self", "lambd"], |[x, lambd]| {
                 within(x, lambd).select(x.constant(0.0), x)
             })?)
         },
@@ -238,6 +238,21 @@ pub(super) fn on_floats<const N: usize>(
         return not_implemented(op, dtype);
     }
     elementwise(c, b, operands(c, b, names)?, dtype, f)
+}
+
+/// [`on_floats`] for kernels that round their numbers first.
+pub(super) fn on_rounded_floats<const N: usize>(
+    c: &Call<'_>,
+    b: &Builder,
+    op: &str,
+    names: [&str; N],
+    f: impl for<'e> FnOnce([Expr<'e>; N]) -> Expr<'e>,
+) -> Result<ValueId> {
+    let dtype = float_type(c, b, op, &names)?;
+    if !dtype.is_float() {
+        return not_implemented(op, dtype);
+    }
+    elementwise_rounded(c, b, operands(c, b, names)?, dtype, f)
 }
 
 /// The tensors and numbers `names`.
@@ -353,7 +368,7 @@ fn softshrink(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         super::support::torch_name(dtype),
         lambd.now().as_f64()
     );
-    one(on_floats(c, b, "softshrink", ["self", "lambd"], |[x, lambd]| {
+    one(on_rounded_floats(c, b, "softshrink", ["self", "lambd"], |[x, lambd]| {
         let low = x.less(-lambd).select(x + lambd, x * 0.0);
         x.greater(lambd).select(x - lambd, low)
     })?)

@@ -1,6 +1,6 @@
 //! Gradients of activation functions.
 
-use super::activation::{GELU_BETA, GELU_KAPPA, halves, is_tanh, on_floats, operands, within};
+use super::activation::{GELU_BETA, GELU_KAPPA, halves, is_tanh, on_floats, on_rounded_floats, operands, within};
 use super::expr::{Expr, wide_formula};
 use super::support::{elementwise, not_implemented};
 use super::{Call, OpDef, Outs, Sample, err, many, ok, one};
@@ -82,7 +82,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
         |c, b| {
-            one(on_floats(c, b, "hardshrink_backward", ["grad_out", "self", "lambd"], |[g, x, lambd]| {
+            one(on_rounded_floats(c, b, "hardshrink_backward", ["grad_out", "self", "lambd"], |[g, x, lambd]| {
                 within(x, lambd).select(g.constant(0.0), g)
             })?)
         },
@@ -92,7 +92,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
         |c, b| {
-            one(on_floats(c, b, "softshrink_backward", ["grad_output", "self", "lambd"], |[g, x, lambd]| {
+            one(on_rounded_floats(c, b, "softshrink_backward", ["grad_output", "self", "lambd"], |[g, x, lambd]| {
                 within(x, lambd).select(g.constant(0.0), g)
             })?)
         },

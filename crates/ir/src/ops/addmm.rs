@@ -82,6 +82,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[4], f32[3], f32[4]"),
             ok("i64[4], f32[3], f32[4], beta=2, alpha=0.5"),
             ok("f32[3,4]{nan}, f32[3], f32[4], beta=0"),
+            ok("bf16[3,4], bf16[3], bf16[4], beta=0.3, alpha=0.3"),
             ok("bool[4], bool[3], bool[4]"),
             ok("bool[4], bool[3], bool[4], beta=0, alpha=false"),
             err("f32[5], f32[3], f32[4]", "The expanded size of the tensor (4) must match the existing size (5)"),
@@ -173,8 +174,7 @@ fn addr(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let whole = dtype.is_int() || dtype == DType::Bool;
         ensure!(!(float && whole), "For integral input tensors, argument {name} must not be a floating point number.");
     }
-    let product = outer(b, "addr", "vec1", x, y)?;
-    let product = scaled(c, b, b.convert(product, dtype)?, "alpha")?;
+    let product = outer(b, "addr", "vec1", scaled(c, b, b.convert(x, dtype)?, "alpha")?, b.convert(y, dtype)?)?;
     let addend = expand_to(b, v, &b.shape(product))?;
     if c.scalar("beta")?.is_zero() {
         return one(product);

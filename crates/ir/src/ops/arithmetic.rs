@@ -1,6 +1,9 @@
 //! Sums, differences, products and quotients.
 
-use super::support::{Operand, cpp_type, elementwise, elementwise_once, not_implemented, pair, result_type, to_float};
+use super::support::{
+    Operand, cpp_type, elementwise, elementwise_once, elementwise_rounded, not_implemented, numbers_rounded, pair,
+    result_type, to_float,
+};
 use super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -32,7 +35,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         add_op,
-        &[ok("f32[3], 2"), ok("i32[3], 2.5"), ok("f16[], 1, alpha=3"), ok("bf16[5], 0.1"), ok("bool[2], 1")],
+        &[ok("f32[3], 2"), ok("i32[3], 2.5"), ok("f16[], 1, alpha=3"), ok("bf16[2]{-0.333,-0.335}, 0.33333333"), ok("bool[2], 1")],
     )
     .variants(&["add_.Scalar", "add.Scalar_out"]),
     OpDef::new(
@@ -50,7 +53,12 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         |c, b| subtract_op(c, b, c.operand(b, "self")?, c.operand(b, "other")?),
-        &[ok("f32[3], 2"), ok("i64[3], 1.5"), err("i64[2], true", "with a bool tensor is not supported")],
+        &[
+            ok("f32[3], 2"),
+            ok("i64[3], 1.5"),
+            ok("f16[2]{0.333,0.335}, 0.33333333"),
+            err("i64[2], true", "with a bool tensor is not supported"),
+        ],
     )
     .variants(&["sub_.Scalar", "sub.Scalar_out"]),
     OpDef::new(
@@ -185,9 +193,9 @@ pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Sca
         return b.binary(Binary::Or, x, y);
     }
     if alpha.is_one() {
-        return elementwise_once(c, b, [x, y], dtype, Binary::Add);
+        return elementwise_once(c, b, numbers_rounded(c, b, [x, y], dtype)?, dtype, Binary::Add);
     }
-    elementwise(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x + alpha * y)
+    elementwise_rounded(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x + alpha * y)
 }
 
 /// `x - alpha * y`.
@@ -205,9 +213,9 @@ pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha:
     let dtype = result_type(c, b, &[x.clone(), y.clone()]);
     check_alpha(alpha, dtype)?;
     if alpha.is_one() {
-        return elementwise_once(c, b, [x, y], dtype, Binary::Subtract);
+        return elementwise_once(c, b, numbers_rounded(c, b, [x, y], dtype)?, dtype, Binary::Subtract);
     }
-    elementwise(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x - alpha * y)
+    elementwise_rounded(c, b, [x, y, alpha.clone().into()], dtype, |[x, y, alpha]| x - alpha * y)
 }
 
 /// A number as an operand of a `bool` op.

@@ -1,7 +1,7 @@
 //! Elementwise functions of two tensors.
 
 use super::expr::Expr;
-use super::support::{Operand, align, elementwise, not_implemented, result_type, to_float};
+use super::support::{Operand, align, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -254,7 +254,7 @@ fn on_floats(
     if !dtype.is_float() {
         return not_implemented(name, dtype);
     }
-    elementwise(c, b, both(c, b)?, dtype, |[x, y]| f(x, y))
+    elementwise_rounded(c, b, both(c, b)?, dtype, |[x, y]| f(x, y))
 }
 
 fn extremum(
@@ -298,12 +298,13 @@ fn times_log<'e>(x: Expr<'e>, y: Expr<'e>, log: Expr<'e>) -> Expr<'e> {
 
 fn xlogy_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let dtype = to_float(c, result_type(c, b, &both(c, b)?));
-    one(on_floats(c, b, "xlogy", dtype, |x, y| times_log(x, y, y.ln()))?)
+    // The CPU's kernel rounds the logarithm.
+    one(on_floats(c, b, "xlogy", dtype, |x, y| times_log(x, y, y.ln().convert(dtype).convert(x.dtype())))?)
 }
 
 fn xlog1py_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let dtype = to_float(c, result_type(c, b, &both(c, b)?));
-    one(on_floats(c, b, "xlog1py", dtype, |x, y| times_log(x, y, y.ln_1p()))?)
+    one(on_floats(c, b, "xlog1py", dtype, |x, y| times_log(x, y, y.ln_1p().convert(dtype).convert(x.dtype())))?)
 }
 
 fn zeta_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -7,6 +7,7 @@ use super::{Call, Outs, Rule};
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::ValueId;
+use crate::types::Dims;
 
 /// What such an op comes to.
 pub enum Bounded {
@@ -16,6 +17,8 @@ pub enum Bounded {
         padded: Outs,
         /// What to cut off.
         cuts: Vec<Cut>,
+        /// How the first result lies in its storage, outermost dimension first; row-major if that is not said.
+        order: Option<Dims>,
     },
     /// No bound of the extents follows from the arguments' types. This `i64[]` is one for their values: whoever can read
     /// it calls the rule again, with that number or a larger one as [`Context::bound`](super::Context). A negative one says
@@ -40,12 +43,12 @@ pub type BoundedFn = fn(&Call<'_>, &Builder) -> Result<Bounded>;
 impl Bounded {
     /// One result, of which `count` elements along the first dimension are real.
     pub fn rows(padded: ValueId, count: ValueId) -> Result<Bounded> {
-        Ok(Bounded::Results { padded: vec![Some(padded)], cuts: vec![Cut { result: 0, dim: 0, count }] })
+        Ok(Bounded::Results { padded: vec![Some(padded)], cuts: vec![Cut { result: 0, dim: 0, count }], order: None })
     }
 
     /// Results that are not padded.
     pub fn fixed(results: Outs) -> Result<Bounded> {
-        Ok(Bounded::Results { padded: results, cuts: vec![] })
+        Ok(Bounded::Results { padded: results, cuts: vec![], order: None })
     }
 }
 
@@ -58,7 +61,7 @@ impl Rule {
         match self {
             Rule::Expand(expand) => expand(c, b),
             Rule::Bounded(expand) => match expand(c, b)? {
-                Bounded::Results { padded, cuts } if cuts.is_empty() => Ok(padded),
+                Bounded::Results { padded, cuts, .. } if cuts.is_empty() => Ok(padded),
                 _ => Err(data_dependent(c.name())),
             },
             _ => Err(Error::internal(format!("{} computes no tensors", c.schema.name))),

@@ -208,7 +208,7 @@ impl<'t> Torch<'t> {
         match entry.def.rule {
             Rule::Expand(expand) | Rule::View(_, Some(expand)) => expand(&call, self.b),
             Rule::Bounded(expand) => match expand(&call, self.b)? {
-                Bounded::Results { padded, cuts } if cuts.is_empty() => Ok(padded),
+                Bounded::Results { padded, cuts, .. } if cuts.is_empty() => Ok(padded),
                 _ => Err(Error::unsupported(format!("the extents of {name} are data"))),
             },
             Rule::View(_, None) | Rule::Number(_) => Err(lost(name, "no expansion")),

@@ -317,7 +317,8 @@ fn with_lengths_as_data(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
     let (loss, alphas) = Ctc::read(c, b, bound)?.forward(b)?;
     let one = b.full_like(longest, Number::Int(1))?;
     let count = b.add(b.add(longest, longest)?, one)?;
-    Ok(Bounded::Results { padded: vec![Some(loss), Some(alphas)], cuts: vec![Cut { result: 1, dim: 2, count }] })
+    let cuts = vec![Cut { result: 1, dim: 2, count }];
+    Ok(Bounded::Results { padded: vec![Some(loss), Some(alphas)], cuts, order: None })
 }
 
 /// Of each guess, how probable it was less how often a path that reads the target takes it.

@@ -2,7 +2,7 @@
 
 use super::expr::{Expr, formula};
 use super::loops::{anywhere, repeat_while};
-use super::support::{Operand, align, elementwise, not_implemented, result_type};
+use super::support::{Operand, align, elementwise, not_implemented, numbers_rounded, result_type};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -77,7 +77,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor",
         |c, b| one(remainder(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),
-        &[ok("f32[9], 0.7"), ok("i64[9], -3"), ok("i64[9], 1.5")],
+        &[ok("f32[9], 0.7"), ok("i64[9], -3"), ok("i64[9], 1.5"), ok("bf16[3]{1.4,2,4.1}, 0.69")],
     )
     .variants(&["remainder_.Scalar", "remainder.Scalar_out"]),
     OpDef::new(
@@ -146,7 +146,7 @@ pub(super) fn floor_divide(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) ->
 
 /// The remainder with the sign of the divisor.
 fn remainder(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
-    on_numbers(c, b, "remainder", [x, y], |[x, y]| {
+    on_numbers(c, b, "remainder", both_rounded(c, b, x, y)?, |[x, y]| {
         let r = x.fmod(y);
         signs_differ(r, y).select(r + y, r)
     })
@@ -154,7 +154,14 @@ fn remainder(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueI
 
 /// The remainder with the sign of the dividend.
 fn fmod(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
-    on_numbers(c, b, "fmod", [x, y], |[x, y]| x.fmod(y))
+    on_numbers(c, b, "fmod", both_rounded(c, b, x, y)?, |[x, y]| x.fmod(y))
+}
+
+/// Both as kernels see them that round numbers first; those of quotients do not.
+fn both_rounded(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<[Operand; 2]> {
+    let operands = [x, y];
+    let dtype = result_type(c, b, &operands);
+    numbers_rounded(c, b, operands, dtype)
 }
 
 /// `f` on promoted operands; refuses `bool` and complex numbers.

@@ -1,7 +1,7 @@
 //! Powers.
 
 use super::expr::Expr;
-use super::support::{Operand, elementwise, not_implemented, result_type, to_float};
+use super::support::{Operand, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -143,7 +143,7 @@ pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -
     if dtype == DType::Bool {
         return not_implemented("pow", dtype);
     }
-    elementwise(c, b, [base, exponent], dtype, |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) })
+    elementwise_rounded(c, b, [base, exponent], dtype, |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) })
 }
 
 /// A negative exponent gives what rounds towards zero: 1, -1 or 0.

@@ -50,7 +50,7 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             let good = c.requires(&c.scalar("beta")?, |beta| beta >= 0.0 || beta.is_nan());
             ensure!(good, "smooth_l1_loss does not support negative values for beta.");
-            compare_with(c, b, Some("smooth_l1_cpu"), "beta", |x, y, beta| {
+            compare_with(c, b, Some(("smooth_l1_cpu", DType::F16)), "beta", |x, y, beta| {
                 let z = (x - y).abs();
                 z.less(beta).select(z * z * 0.5 / beta, z - 0.5 * beta)
             })
@@ -59,6 +59,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3], f32[2,3]"),
             ok("f32[2,3], f32[3], 0, 0.0"),
             ok("bf16[2,3], bf16[2,3], 2, 0.5"),
+            ok("f16[2,3], f16[2,3], 0, 0.3"),
             err("f32[2,3], f32[3], 0, -1.0", "smooth_l1_loss does not support negative values for beta."),
         ],
     )
@@ -83,14 +84,14 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             let good = c.requires(&c.scalar("delta")?, |delta| delta > 0.0);
             ensure!(good, "huber_loss does not support non-positive values for delta.");
-            compare_with(c, b, Some("huber_cpu"), "delta", |x, y, delta| {
+            compare_with(c, b, Some(("huber_cpu", DType::BF16)), "delta", |x, y, delta| {
                 let z = (x - y).abs();
                 z.less(delta).select(z * z * 0.5, (z - 0.5 * delta) * delta)
             })
         },
         &[
             ok("f32[2,3], f32[2,3]"),
-            ok("bf16[2,3], bf16[3], 0, 0.5"),
+            ok("bf16[2,3], bf16[3], 0, 0.3"),
             err("f32[2,3], f32[3], 0, 0.0", "huber_loss does not support non-positive values for delta."),
         ],
     )
@@ -233,17 +234,19 @@ fn compare(
     losses(c, b, floats, dtype, || formula(b, [x, y], |[x, y]| f(x, y)))
 }
 
-/// As [`compare`], with the number `name` beside them.
+/// As [`compare`], with the number `name` beside them. The kernel `floats` rounds each step in the type that stands beside it.
 fn compare_with(
     c: &Call<'_>,
     b: &Builder,
-    floats: Option<&str>,
+    floats: Option<(&str, DType)>,
     name: &str,
     f: impl for<'e> FnOnce(Expr<'e>, Expr<'e>, Expr<'e>) -> Expr<'e>,
 ) -> Result<Outs> {
     let (x, y, dtype) = operands(c, b, "self")?;
+    let each = if floats.is_some_and(|(_, stepwise)| stepwise == dtype) { dtype } else { b.dtype(x) };
+    let (x, y) = (b.convert(x, each)?, b.convert(y, each)?);
     let number = scalar_like(c, b, &c.scalar(name)?, x)?;
-    losses(c, b, floats, dtype, || formula(b, [x, y, number], |[x, y, n]| f(x, y, n)))
+    losses(c, b, floats.map(|(kernel, _)| kernel), dtype, || formula(b, [x, y, number], |[x, y, n]| f(x, y, n)))
 }
 
 fn losses(

@@ -184,6 +184,35 @@ pub fn pair(
     Ok((aligned[0], aligned[1], dtype))
 }
 
+/// [`elementwise`] for kernels that see Python numbers and 0-d tensors rounded to `dtype`: all of the CPU's but those of products,
+/// quotients and parameters.
+pub fn elementwise_rounded<const N: usize>(
+    call: &Call<'_>,
+    b: &Builder,
+    operands: [Operand; N],
+    dtype: DType,
+    f: impl for<'e> FnOnce([Expr<'e>; N]) -> Expr<'e>,
+) -> Result<ValueId> {
+    elementwise(call, b, numbers_rounded(call, b, operands, dtype)?, dtype, f)
+}
+
+/// `operands`, Python numbers and 0-d tensors rounded to `dtype`.
+pub fn numbers_rounded<const N: usize>(
+    call: &Call<'_>,
+    b: &Builder,
+    mut operands: [Operand; N],
+    dtype: DType,
+) -> Result<[Operand; N]> {
+    for operand in &mut operands {
+        *operand = match operand {
+            Operand::Tensor(v) if b.rank(*v) == 0 => b.convert(*v, dtype)?.into(),
+            Operand::Tensor(v) => (*v).into(),
+            Operand::Scalar(s) => call.scalar_value(b, s, dtype)?.into(),
+        };
+    }
+    Ok(operands)
+}
+
 /// `f` on `operands` taken to `dtype` and broadcast, computed in the accumulation type of `dtype` and rounded once. Python
 /// numbers and 0-d tensors reach that type unrounded, as in PyTorch's kernels for 16-bit floats.
 pub fn elementwise<const N: usize>(

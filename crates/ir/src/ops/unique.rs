@@ -159,7 +159,7 @@ fn elements(c: &Call<'_>, b: &Builder, flat: ValueId, shape: &Shape, order: Opti
         results[2] = Some(groups.sizes(b)?);
         cuts.push(Cut { result: 2, dim: 0, count: groups.count });
     }
-    Ok(Bounded::Results { padded: results, cuts })
+    Ok(Bounded::Results { padded: results, cuts, order: None })
 }
 
 /// In order also where the call does not ask for it, as PyTorch has them.
@@ -216,6 +216,7 @@ fn slices(b: &Builder, v: ValueId, d: i64, order: Order) -> Result<Bounded> {
     Ok(Bounded::Results {
         padded: vec![Some(values), Some(groups.inverse(b, order)?), Some(groups.sizes(b)?)],
         cuts: vec![cut(0, d), cut(2, 0)],
+        order: Some(moved),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::scan::cumulative_sum;
 use super::super::support::{broadcast_shapes, broadcast_to, torch_name};
-use super::super::{Bounded, Call, OpDef, Outs, err, ok, one};
+use super::super::{Bounded, Call, Cut, OpDef, Outs, err, ok, one};
 use super::{index_dtype, take_flat};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -94,7 +94,11 @@ fn nonzero(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
         return Bounded::rows(b.full(Number::Int(0), DType::I64, &[n, shape.len()])?, count);
     }
     let columns = coordinates(b, places, &shape)?.into_iter().map(|column| b.reshape(column, &[n, 1]));
-    Bounded::rows(b.concatenate(&columns.collect::<Result<Vec<_>>>()?, 1)?, count)
+    Ok(Bounded::Results {
+        padded: vec![Some(b.concatenate(&columns.collect::<Result<Vec<_>>>()?, 1)?)],
+        cuts: vec![Cut { result: 0, dim: 0, count }],
+        order: Some([1, 0].into_iter().collect()),
+    })
 }
 
 fn masked_select(c: &Call<'_>, b: &Builder) -> Result<Bounded> {

@@ -207,7 +207,8 @@ fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
     match output_size(c, b, repeats)? {
         Size::Known(size) => Bounded::fixed(vec![Some(of(size)?)]),
         Size::Within(size, count) => {
-            Ok(Bounded::Results { padded: vec![Some(of(size)?)], cuts: vec![Cut { result: 0, dim: d, count }] })
+            let cuts = vec![Cut { result: 0, dim: d, count }];
+            Ok(Bounded::Results { padded: vec![Some(of(size)?)], cuts, order: None })
         }
         Size::Asked(bound) => Ok(Bounded::Bound(bound)),
     }

@@ -294,5 +294,5 @@ fn lstsq(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
         let extent = b.scalar(Number::Int(b.shape(residuals)[0] as i64), DType::I64)?;
         cuts.push(Cut { result: 1, dim: 0, count: b.multiply(all, extent)? });
     }
-    Ok(Bounded::Results { padded: results.map(Some).to_vec(), cuts })
+    Ok(Bounded::Results { padded: results.map(Some).to_vec(), cuts, order: None })
 }

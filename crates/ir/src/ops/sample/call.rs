@@ -106,7 +106,7 @@ fn expand_within(entry: &Entry, args: &[Option<SampleArg>], bound: Option<i64>) 
                 b.output("bound", OutputKind::User, bound);
                 Results::Bound
             }
-            Bounded::Results { padded, cuts } => {
+            Bounded::Results { padded, cuts, .. } => {
                 let Results::Outputs(present) = outputs(&b, padded) else {
                     return Err(Error::internal("outputs that are none"));
                 };
