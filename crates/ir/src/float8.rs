@@ -28,14 +28,19 @@ pub fn to_f32(bits: u8, dtype: DType) -> f32 {
     sign * (mantissa as f32) * ((exponent - unit) as f32).exp2()
 }
 
-/// The bit pattern of `dtype` nearest to `x`, ties to even. Beyond the range: the largest number of `f8e4m3fn`, infinity
-/// for `f8e5m2`, as PyTorch converts.
+/// `x` as it is converted to `dtype`: `f8e4m3fn` has no infinity, and PyTorch makes its largest number of what lies beyond.
+pub fn saturated(x: f64, dtype: DType) -> f64 {
+    if dtype == DType::F8E4M3FN { x.clamp(-dtype.largest(), dtype.largest()) } else { x }
+}
+
+/// The bit pattern of `dtype` nearest to `x`, ties to even. Beyond the range: NaN for `f8e4m3fn`, infinity for
+/// `f8e5m2`, as StableHLO computes.
 pub fn from_f32(x: f32, dtype: DType) -> u8 {
     let sign = if x.is_sign_negative() { 0x80u8 } else { 0 };
     let magnitude = x.abs();
     // Positive patterns are ordered as their values are, so the nearest is found by bisection.
     let (greatest, overflow, nan) = match dtype {
-        DType::F8E4M3FN => (0x7eu8, 0x7eu8, 0x7fu8),
+        DType::F8E4M3FN => (0x7eu8, 0x7fu8, 0x7fu8),
         _ => (0x7b, 0x7c, 0x7e),
     };
     if x.is_nan() {
@@ -78,7 +83,8 @@ mod tests {
         assert_eq!(to_f32(0x7e, DType::F8E4M3FN), 448.0);
         assert_eq!(to_f32(0x7b, DType::F8E5M2), 57344.0);
         assert_eq!(from_f32(1e9, DType::F8E5M2), 0x7c);
-        assert_eq!([1e9, f32::INFINITY, -465.0].map(|x| from_f32(x, DType::F8E4M3FN)), [0x7e, 0x7e, 0xfe]);
-        assert!(to_f32(from_f32(f32::NAN, DType::F8E4M3FN), DType::F8E4M3FN).is_nan());
+        assert!(to_f32(from_f32(1e9, DType::F8E4M3FN), DType::F8E4M3FN).is_nan());
+        assert_eq!([1e9, f64::INFINITY, -465.0].map(|x| saturated(x, DType::F8E4M3FN)), [448.0, 448.0, -448.0]);
+        assert!(saturated(f64::NAN, DType::F8E4M3FN).is_nan());
     }
 }

@@ -1,6 +1,7 @@
 //! Constant data.
 
 use crate::dtype::DType;
+use crate::float8;
 use crate::types::{Shape, TensorType};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ impl Number {
             I16 | U16 => (i as u16).to_le_bytes().to_vec(),
             I32 | U32 => (i as u32).to_le_bytes().to_vec(),
             I64 | U64 => i.to_le_bytes().to_vec(),
-            F8E4M3FN | F8E5M2 => vec![crate::float8::from_f32(f as f32, dtype)],
+            F8E4M3FN | F8E5M2 => vec![float8::from_f32(float8::saturated(f, dtype) as f32, dtype)],
             BF16 => bf16::from_f64(f).to_le_bytes().to_vec(),
             F16 => f16::from_f64(f).to_le_bytes().to_vec(),
             F32 => (f as f32).to_le_bytes().to_vec(),

@@ -5,6 +5,7 @@ use super::element::{C, Domain, int_range, moved, numbers, of_width, stored, wor
 use super::special;
 use crate::dtype::{Category, DType};
 use crate::error::{Error, Result};
+use crate::float8::saturated;
 use crate::literal::Literal;
 use crate::op::{Binary, Comparison, Unary};
 use ndarray::{ArrayD, Zip};
@@ -303,17 +304,17 @@ pub(super) fn convert(a: &Literal, to: DType) -> Result<Literal> {
         (Category::Float, Category::Bool) => map(a, to, |x: f64| Some(i128::from(x != 0.0))),
         // The cast gives 0 for NaN.
         (Category::Float, Category::Int) => map(a, to, |x: f64| Some((x as i128).clamp(low, high))),
-        (Category::Float, Category::Float) => map(a, to, |x: f64| Some(x)),
+        (Category::Float, Category::Float) => map(a, to, |x: f64| Some(saturated(x, to))),
         (Category::Float, Category::Complex) => map(a, to, |x: f64| Some(C::new(x, 0.0))),
         (Category::Complex, Category::Bool) => map(a, to, |z: C| Some(i128::from(z != C::ZERO))),
         (Category::Complex, Category::Int) => map(a, to, |z: C| Some((z.re as i128).clamp(low, high))),
-        (Category::Complex, Category::Float) => map(a, to, |z: C| Some(z.re)),
+        (Category::Complex, Category::Float) => map(a, to, |z: C| Some(saturated(z.re, to))),
         (Category::Complex, Category::Complex) => map(a, to, |z: C| Some(z)),
     }
 }
 
 fn int_to_float(x: i128, to: DType) -> f64 {
-    if to == DType::F64 { x as f64 } else { (x as f32).into() }
+    if to == DType::F64 { x as f64 } else { saturated((x as f32).into(), to) }
 }
 
 /// Counts along `dim`.
