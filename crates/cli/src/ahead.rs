@@ -1,7 +1,7 @@
 //! What `check` and `compile` share: a pool of workers, several targets at once, and a sign of life while they work.
 
 use crate::output::{Failure, Printer};
-use crate::{args, inputs};
+use crate::{args, inputs, stablehlo};
 use aot::{Launcher, Pool};
 use driver::{Ahead, DimValues, Partitioning, Program};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -31,7 +31,11 @@ impl Source {
             if by.is_some() {
                 return Err(Failure::tool("a .mlir carries its own sharding marks: --mesh and --shard are for traces"));
             }
-            return Ok(Source::Stablehlo { name, program: inputs::read(&source.trace)? });
+            let program = inputs::read(&source.trace)?;
+            return match stablehlo::host_call(&program) {
+                None => Ok(Source::Stablehlo { name, program }),
+                Some(call) => Err(call.refused(&source.trace)),
+            };
         }
         let program = Box::new(inputs::program(source)?);
         let dims = inputs::dims(source, &program)?;

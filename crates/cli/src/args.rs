@@ -234,10 +234,10 @@ pub(crate) struct Run {
     /// The plugin: cpu, tpu or a path [default: TORCHTPU_PLUGIN, else cpu]
     #[arg(long)]
     pub(crate) plugin: Option<String>,
-    /// Inputs by name
-    #[arg(long, value_name = "IN.safetensors", conflicts_with = "random")]
+    /// Inputs by name; also parameters, buffers and optimizer state, where TRACE has come without their values
+    #[arg(long, value_name = "IN.safetensors")]
     pub(crate) inputs: Option<PathBuf>,
-    /// Draw the inputs from this seed
+    /// Draw what has no value otherwise from this seed
     #[arg(long, value_name = "SEED")]
     pub(crate) random: Option<u64>,
     /// Run N times and report the times

@@ -89,19 +89,59 @@ impl Tensors {
         Ok(Tensors(tensors))
     }
 
-    /// Values that suit most programs: floats around zero, small non-negative integers.
-    pub(crate) fn random(program: &Program, dims: &DimValues, seed: u64) -> Result<Tensors, Failure> {
+    /// Adds what the program takes and is not here, of values that suit most programs: floats around zero, small non-negative
+    /// integers.
+    pub(crate) fn draw_missing(&mut self, program: &Program, dims: &DimValues, seed: u64) -> Outcome {
         let mut random = SplitMix(seed);
-        let mut tensors = BTreeMap::new();
         for (name, ty) in program.user_tensors(dims)? {
+            if self.0.contains_key(&name) {
+                continue;
+            }
             let data: Vec<u8> = (0..ty.numel()).flat_map(|_| random_element(&mut random, ty.dtype)).collect();
             let data = AlignedBytes::copy_of(&data).map_err(Failure::tool)?;
-            tensors.insert(name, (ty, Arc::new(data)));
+            self.0.insert(name, (ty, Arc::new(data)));
         }
-        Ok(Tensors(tensors))
+        Ok(())
     }
 
-    /// The program's arguments: tensors from here, parameters from its archive.
+    /// What the program takes and is not here.
+    pub(crate) fn missing<'p>(&self, program: &'p Program) -> Vec<&'p str> {
+        program.user_names().into_iter().filter(|&name| !self.0.contains_key(name)).collect()
+    }
+
+    /// The sizes given on the command line, and those that follow from tensors here.
+    pub(crate) fn dims(&self, source: &Source, program: &Program) -> Result<DimValues, Failure> {
+        let given = dims(source, program)?;
+        if !program.is_symbolic() {
+            return Ok(given);
+        }
+        let mut all = self.bound(program, |_| true)?;
+        for (symbol, size) in given {
+            match all.get(&symbol) {
+                Some(&bound) if bound != size => return Err(self.contradiction(program, &symbol, size, bound)),
+                _ => all.insert(symbol, size),
+            };
+        }
+        Ok(all)
+    }
+
+    /// The sizes that follow from the tensors of these names.
+    fn bound(&self, program: &Program, of: impl Fn(&str) -> bool) -> Result<DimValues, Failure> {
+        let shape = |name: &str| self.0.get(name).filter(|_| of(name)).map(|(ty, _)| ty.shape.as_slice());
+        Ok(program.bind_named(shape)?)
+    }
+
+    /// The refusal of `--dim symbol=size` where a tensor makes it `bound`.
+    fn contradiction(&self, program: &Program, symbol: &str, size: i64, bound: i64) -> Failure {
+        let binds = |name: &&String| {
+            let alone = self.bound(program, |other| other == *name);
+            alone.is_ok_and(|dims| dims.get(symbol) == Some(&bound))
+        };
+        let by = self.0.iter().find(|(name, _)| binds(name)).map(|(name, (ty, _))| format!(" by input `{name}`, {ty}"));
+        Failure::tool(format!("--dim {symbol}={size}: `{symbol}` is {bound}{}", by.unwrap_or_default()))
+    }
+
+    /// The program's arguments: tensors from here, parameters from its archive if it has them.
     pub(crate) fn arguments(&self, program: &Program, dims: &DimValues) -> Result<Vec<Argument>, Failure> {
         let tensor = |name: &str| {
             let (ty, data) = self.0.get(name)?;

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod inputs;
 mod output;
+mod stablehlo;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -2,6 +2,7 @@
 //!
 //! What needs libtpu is left out where it is not installed: it is Google's, and `WITHOUT_LIBTPU=1 make setup` is fine.
 
+use insta::assert_snapshot;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -35,6 +36,24 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
 }
 "#;
 
+/// As `torchtpu.lower` writes for the CPU plugin, but for its length.
+const FOR_THE_CPU: &str = r#"
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  // %0 = stablehlo.custom_call @torchtpu.product(%x, %x) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %0 = stablehlo.tanh %x : tensor<2x2xf32>
+  %1 = "stablehlo.custom_call"(%0) {api_version = 4 : i32, call_target_name = "torchtpu.barrier"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+"#;
+
+/// libtpu refuses this once it has laid out its memory.
+const UNHEARD_OF: &str = r#"
+func.func @main(%x: tensor<8x128xf32>) -> tensor<8x128xf32> {
+  %0 = stablehlo.custom_call @unheard_of(%x) : (tensor<8x128xf32>) -> tensor<8x128xf32>
+  return %0 : tensor<8x128xf32>
+}
+"#;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -47,7 +66,8 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in [("program", PROGRAM), ("large", TOO_LARGE), ("aborts", ABORTS)] {
+        let refused = [("cpu", FOR_THE_CPU), ("unheard_of", UNHEARD_OF), ("large", TOO_LARGE), ("aborts", ABORTS)];
+        for (name, text) in refused.into_iter().chain([("program", PROGRAM)]) {
             std::fs::write(folder.path().join(name).with_extension("mlir"), text).expect("written");
         }
         std::fs::create_dir(folder.path().join("tmp")).expect("made");
@@ -200,6 +220,47 @@ fn check_says_whether_it_fits_and_what_would() {
     assert!(summary.starts_with("does not fit on v5e:1x1: it needs 24.0 GiB of 15.7 GiB"), "{summary}");
     assert!(verdict["advice"].as_array().is_some_and(|advice| advice.len() >= 2), "{verdict}");
     assert!(reports[0]["memory"]["holders"].as_array().is_some_and(|holders| holders.len() >= 3));
+}
+
+#[test]
+fn text_for_the_cpu_plugin_is_refused_with_the_call_and_what_to_do() {
+    let place = Place::new();
+    for arguments in [
+        &["check", "cpu.mlir"][..],
+        &["check", "cpu.mlir", "--target", "v5e:1x1", "--target", "v5p:1x1x1", "--format", "json"],
+        &["compile", "cpu.mlir", "--target", "v5e:1x1", "-o", "out.tpu"],
+        &["lower", "cpu.mlir", "--target", "v5e:1x1", "--stage", "hlo"],
+    ] {
+        let output = place.tputc(arguments);
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), true), "{}", stderr(&output));
+        assert!(stderr(&output).contains("torchtpu.barrier"), "{}", stderr(&output));
+    }
+    assert!(place.left_behind().is_empty(), "{:?}", place.left_behind());
+    let said = stderr(&place.tputc(&["check", "cpu.mlir"]));
+    assert_snapshot!(said.replace('^', ""), @r#"
+    error: not supported: torchtpu.barrier: a call of the process it runs in, which a TPU cannot make: this StableHLO was made for the CPU plugin
+     --> cpu.mlir:5
+      |
+    5 |   %1 = "stablehlo.custom_call"(%0) {api_version = 4 : i32, call_target_name = "torchtpu.barrier"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+      |   
+      = help: compile the trace, from which each target gets its own: save it with `torchtpu.capture(model, x).save("trace.json")`, or take the trace.json that TORCHTPU_DUMP wrote beside the text; `tputc lower trace.json --target v5e:1x1` shows what a TPU gets
+    "#);
+}
+
+#[test]
+fn what_is_refused_for_other_things_than_its_memory_has_no_peak() {
+    if !has_libtpu() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.tputc(&["check", "unheard_of.mlir", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(reports[0]["memory"].is_null() && reports[0]["cost"].is_null(), "{}", reports[0]);
+    let said = reports[0]["findings"][0]["message"].as_str().expect("text");
+    assert!(said.starts_with("Custom emitter for unheard_of not found"), "{said}");
+    let text = String::from_utf8(place.tputc(&["check", "unheard_of.mlir"]).stdout).expect("text");
+    assert!(text.contains("FAILS") && !text.contains("at the peak"), "{text}");
 }
 
 #[test]

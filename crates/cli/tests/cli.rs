@@ -117,6 +117,52 @@ fn a_size_of_no_symbol_is_refused() {
     refused(&["--dim", "B=8"], "mlp.json", "the program has no symbol `B`: all its sizes are fixed");
 }
 
+/// Asks the process that runs it for all that programs for the CPU plugin may ask of it, in StableHLO's own form.
+const HOST_CALLS: &str = r#"
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<3x3x5x5xf32>, %d: tensor<2x3x8x8xf32>)
+    -> (tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>) {
+  %0 = stablehlo.custom_call @torchtpu.product(%a, %b) {api_version = 4 : i32} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = stablehlo.custom_call @torchtpu.barrier(%a) {api_version = 4 : i32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.custom_call @torchtpu.convolution(%d, %c) {api_version = 4 : i32}
+      : (tensor<2x3x8x8xf32>, tensor<3x3x5x5xf32>) -> tensor<2x3x4x4xf32>
+  return %0, %1, %2 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>
+}
+"#;
+
+/// What `torchtpu.lower` gives of `mlp.json` for the CPU plugin, with so many rows and columns that products are the host's.
+fn text_for_the_cpu() -> String {
+    let narrow = std::fs::read_to_string(trace("mlp.json")).expect("the trace");
+    let widths = [(2, 64), (3, 96), (4, 128), (5, 32)];
+    let wide = widths
+        .iter()
+        .fold(narrow, |text, (from, to)| text.replace(&format!("\"as_int\":{from}}}"), &format!("\"as_int\":{to}}}")));
+    let program = driver::Program::from_bytes(wide.into_bytes(), driver::Options::default()).expect("a program");
+    let (stage, platform) = (driver::Stage::Stablehlo, fuse::Platform::CpuWithBlas);
+    program.text_for(stage, &driver::DimValues::new(), platform).expect("text")
+}
+
+#[test]
+fn text_for_the_cpu_plugin_is_shown_optimized_and_kept_from_tpus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shown = |text: &str, calls: &[&str]| {
+        let file = folder.path().join("text.mlir");
+        std::fs::write(&file, text).expect("written");
+        let output = tputc(&["lower", path(&file), "--stage", "hlo"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        for call in calls {
+            let target = format!("custom_call_target=\"{call}\"");
+            assert!(stdout(&output).contains(&target), "{target} in {}", stdout(&output));
+        }
+        let refused = tputc(&["compile", path(&file), "--target", "v5e:1x1", "-o", "/no/such/file"]);
+        let line = 1 + text.lines().position(|line| line.contains(calls[0])).expect("a call");
+        let place = format!("--> {}:{line}\n", file.display());
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(calls[0]) && stderr(&refused).contains(&place), "{}", stderr(&refused));
+    };
+    shown(HOST_CALLS, &["torchtpu.product", "torchtpu.barrier", "torchtpu.convolution"]);
+    shown(&text_for_the_cpu(), &["torchtpu.product"]);
+}
+
 #[test]
 fn lower_shows_what_a_tpu_gets() {
     let stage = |stage: &str, target: &[&str]| {
@@ -258,7 +304,7 @@ fn other_failures_are_told_as_data_too() {
         .expect("written");
     let missing = tputc(&["run", "--format", "json", path(&trace("views.json")), "--inputs", path(&empty)]);
     assert_eq!(missing.status.code(), Some(1));
-    assert_snapshot!(stderr(&missing), @r#"{"kind":"argument","message":"input `x` is missing","severity":"error"}"#);
+    assert_snapshot!(stderr(&missing), @r#"{"kind":"argument","message":"input `x` is missing; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks","severity":"error"}"#);
     let no_file = tputc(&["lower", "--format", "json", "/no/such/file.json"]);
     assert_eq!(no_file.status.code(), Some(2));
     assert_snapshot!(stderr(&no_file), @r#"{"kind":"tool","message":"/no/such/file.json: No such file or directory (os error 2)","severity":"error"}"#);

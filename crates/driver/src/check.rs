@@ -143,8 +143,10 @@ impl Ahead {
         let input = Input { arguments: &arguments, stats, optimized, chip, devices };
         let analysed = self.outcome.dump.as_ref().map(|dump| report::analyse(dump, &input));
         let (memory, cost) = analysed.map_or((None, None), |(memory, cost)| (memory, Some(cost)));
-        // What a refused program would have cost is of no use, and half of it is not known.
+        // What a refused program would have cost is of no use, and half of it is not known. Who holds its memory is of use
+        // where that is why it was refused.
         let cost = cost.filter(|_| self.outcome.result.is_ok());
+        let memory = memory.filter(|_| self.outcome.result.as_ref().err().is_none_or(|it| is_out_of_memory(it)));
         let target = seen(&self.target, &self.outcome.machine, self.num_partitions);
         let num_ops = 0;
         Report {

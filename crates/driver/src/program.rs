@@ -210,6 +210,18 @@ impl Program {
         self.bind_types(&arguments.iter().map(given).collect::<Vec<_>>())
     }
 
+    /// Values of symbols that follow from some of the tensors that a caller gives, whose extents `shape` knows by name.
+    ///
+    /// # Errors
+    /// As [`Program::bind`].
+    pub fn bind_named<'a>(&self, shape: impl Fn(&str) -> Option<&'a [usize]>) -> Result<DimValues> {
+        let mut given = vec![InputType::Other; self.trace.graph.inputs.len()];
+        for (position, name) in self.wanted() {
+            given[position] = shape(name).map_or(InputType::Other, InputType::Shape);
+        }
+        self.bind_types(&given)
+    }
+
     pub(crate) fn bind_types(&self, given: &[InputType<'_>]) -> Result<DimValues> {
         Ok(bind(&self.trace, given)?)
     }
@@ -272,21 +284,49 @@ impl Program {
         locs.map(|loc| (prefixes.relative(&loc.file).to_owned(), loc.file.to_string())).collect()
     }
 
-    /// Names and types of the tensors that a caller must give, for these sizes.
+    /// Names of the tensors that a caller must give: a user's inputs, and by their qualified names the parameters, buffers and
+    /// constants whose values the trace has come without.
+    pub fn user_names(&self) -> Vec<&str> {
+        self.wanted().into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// [`Program::user_names`] with their types, for these sizes.
     ///
     /// # Errors
     /// As [`Program::import`].
     pub fn user_tensors(&self, dims: &DimValues) -> Result<Vec<(String, TensorType)>> {
-        let inputs = self.import(dims)?.inputs.into_iter();
-        Ok(inputs
-            .filter_map(|input| match input.value {
-                ir::import::InputValue::Tensor { ty, .. } if input.target.is_none() => Some((input.name, ty)),
-                _ => None,
-            })
-            .collect())
+        let inputs = self.import(dims)?.inputs;
+        let typed = |(position, name): (usize, &str)| match &inputs.get(position)?.value {
+            ir::import::InputValue::Tensor { ty, .. } => Some((name.to_owned(), ty.clone())),
+            _ => None,
+        };
+        Ok(self.wanted().into_iter().filter_map(typed).collect())
     }
 
-    /// The arguments of a call: parameters, buffers and constants from the archive, the rest from `user`, by name.
+    /// Positions and names of the tensors that a caller must give.
+    fn wanted<'p>(&'p self) -> Vec<(usize, &'p str)> {
+        let held = |name: &str| self.trace.weights.as_ref().is_some_and(|weights| weights.get(name).is_some());
+        let wanted = |(position, arg): (usize, &'p TraceArgument)| match (self.qualified_name(position), arg) {
+            (Some(name), _) => (!held(name)).then_some((position, name)),
+            (None, TraceArgument::AsTensor(tensor)) => Some((position, tensor.name.as_str())),
+            _ => None,
+        };
+        self.trace.graph.inputs.iter().enumerate().filter_map(wanted).collect()
+    }
+
+    /// The qualified name of the parameter, buffer or constant at `position`, if one is there.
+    fn qualified_name(&self, position: usize) -> Option<&str> {
+        use InputSpec::{Buffer, Parameter, TensorConstant};
+        match self.trace.signature.input_specs.get(position)? {
+            Parameter { parameter_name: name, .. }
+            | Buffer { buffer_name: name, .. }
+            | TensorConstant { tensor_constant_name: name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The arguments of a call: parameters, buffers and constants from the archive, the rest, also of those, from `user`, by
+    /// the names of [`Program::user_names`].
     ///
     /// # Errors
     /// `Argument`, naming the input that neither has.
@@ -302,19 +342,13 @@ impl Program {
         dims: &DimValues,
         user: &impl Fn(&str) -> Option<HostTensor>,
     ) -> Result<Argument> {
-        use InputSpec::{Buffer, Parameter, TensorConstant};
-        let missing = |what: String| Err(Error::Argument(what));
-        match (self.trace.signature.input_specs.get(position), arg) {
-            (Some(Parameter { parameter_name: n, .. }), _)
-            | (Some(Buffer { buffer_name: n, .. }), _)
-            | (Some(TensorConstant { tensor_constant_name: n, .. }), _) => match self.weight(n)? {
-                Some(t) => Ok(Argument::Tensor(t)),
-                None => missing(format!("the trace has come without the values of `{n}`; run a .pt2 archive")),
-            },
-            (_, TraceArgument::AsTensor(t)) => match user(&t.name) {
-                Some(tensor) => Ok(Argument::Tensor(tensor)),
-                None => missing(format!("input `{}` is missing", t.name)),
-            },
+        let given = |name: &str| {
+            let missing = || Error::Argument(format!("input `{name}` is missing"));
+            user(name).map(Argument::Tensor).ok_or_else(missing)
+        };
+        match (self.qualified_name(position), arg) {
+            (Some(name), _) => self.weight(name)?.map_or_else(|| given(name), |held| Ok(Argument::Tensor(held))),
+            (_, TraceArgument::AsTensor(t)) => given(&t.name),
             (_, TraceArgument::AsSymInt(_)) => {
                 let value = self.import(dims)?.inputs.into_iter().nth(position);
                 match value.map(|i| i.value) {

@@ -125,6 +125,18 @@ impl Session {
         Ok(())
     }
 
+    /// Has the plugin compile programs that call what [`Session::offer_products`] offers, to be looked at: run, those calls
+    /// fail. Says whether such programs are for this plugin, which those on the CPU alone are.
+    ///
+    /// # Errors
+    /// What the plugin reports.
+    pub fn accept_calls(&self) -> Result<bool> {
+        if self.is_on_cpu() {
+            self.plugin.accept_calls().map_err(Error::Plugin)?;
+        }
+        Ok(self.is_on_cpu())
+    }
+
     /// Whether programs run on the host's own processor.
     pub(crate) fn is_on_cpu(&self) -> bool {
         self.client.platform_name().eq_ignore_ascii_case("cpu")

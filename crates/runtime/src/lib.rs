@@ -55,7 +55,8 @@ pub use compile_options::{CompileOptions, FlagValue};
 pub use error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 pub use executable::{Executable, ExecuteOptions, Execution, Signature};
 pub use ffi::{
-    AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis, Value,
+    AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis,
+    Value, host_calls,
 };
 pub use optimized::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};

@@ -80,6 +80,15 @@ impl Plugin {
         self.api.offer_products(Blas::find(path)?)
     }
 
+    /// Has this plugin compile programs for the CPU that call what [`Plugin::offer_products`] offers, without a BLAS: to be
+    /// looked at, not run. Until products are offered, such calls fail.
+    ///
+    /// # Errors
+    /// If the plugin lets programs call nothing, and what it reports.
+    pub fn accept_calls(&self) -> Result<()> {
+        self.api.accept_calls()
+    }
+
     /// Identifies the plugin's build, in hexadecimal, for keys of compiled programs.
     ///
     /// It hashes the API version, the published attributes, the file's size, and 128 pages of 4 KiB spread evenly over

@@ -2,7 +2,7 @@
 
 use crate::args::{Lower, LowerFormat, Stage};
 use crate::output::{Failure, Outcome, Printer, write};
-use crate::{ahead, inputs};
+use crate::{ahead, inputs, stablehlo};
 use driver::{Ahead, Session};
 use fuse::Platform;
 use target::Target;
@@ -58,6 +58,11 @@ fn mlir(args: &Lower, session: Option<&Session>) -> Outcome {
     let program = inputs::read(&args.source.trace)?;
     match (args.stage, session) {
         (Stage::Hlo, Some(session)) => {
+            if let Some(call) = stablehlo::host_call(&program)
+                && !session.accept_calls()?
+            {
+                return Err(call.refused(&args.source.trace));
+            }
             let text = session.optimized_text(&program)?;
             write(args.output.as_deref(), text.as_bytes())
         }

@@ -3,10 +3,13 @@
 use crate::args::{ReportFormat, Run};
 use crate::inputs::{self, Tensors};
 use crate::output::{Failure, Outcome, Printer, print};
-use driver::{DiskCache, Runner, Session, Value};
+use driver::{Argument, DiskCache, Program, Runner, Session, Value};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Names of missing inputs that are told.
+const SHOWN: usize = 3;
 
 pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
     if inputs::is_mlir(&args.source) {
@@ -16,9 +19,8 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
     }
     let program = Arc::new(inputs::program(&args.source)?);
     let session = Arc::new(Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env())?);
-    let tensors = tensors(args, &program)?;
     let runner = Runner::new(program.clone(), session);
-    let arguments = tensors.arguments(&program, &inputs::dims(&args.source, &program)?)?;
+    let arguments = arguments(args, &program)?;
     let seed = args.random.unwrap_or(0);
     let mut times = vec![];
     let mut results = vec![];
@@ -41,14 +43,32 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
     args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments))
 }
 
-fn tensors(args: &Run, program: &driver::Program) -> Result<Tensors, Failure> {
-    let dims = inputs::dims(&args.source, program)?;
-    match (&args.inputs, args.random) {
-        (Some(path), _) => Tensors::load(path),
-        (None, Some(seed)) => Tensors::random(program, &dims, seed),
-        (None, None) if program.user_tensors(&dims)?.is_empty() => Ok(Tensors::default()),
-        (None, None) => Err(Failure::tool("the program takes inputs: give --inputs IN.safetensors or --random SEED")),
+/// From the file, and drawn where it has none.
+fn arguments(args: &Run, program: &Program) -> Result<Vec<Argument>, Failure> {
+    let mut tensors = args.inputs.as_deref().map(Tensors::load).transpose()?.unwrap_or_default();
+    let dims = tensors.dims(&args.source, program)?;
+    if let Some(seed) = args.random {
+        tensors.draw_missing(program, &dims, seed)?;
     }
+    let missing = tensors.missing(program);
+    match missing.is_empty() {
+        true => tensors.arguments(program, &dims),
+        false => Err(lacking(&missing, args.inputs.is_some())),
+    }
+}
+
+/// The refusal of a run without values for these inputs. A file that lacks them is a wrong input, none at all a wrong use.
+fn lacking(names: &[&str], file: bool) -> Failure {
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = names.len() - shown.len();
+    let which = match (names.len(), more) {
+        (1, _) => format!("input {} is missing", shown.concat()),
+        (count, 0) => format!("{count} inputs are missing: {}", shown.join(", ")),
+        (count, more) => format!("{count} inputs are missing: {} and {more} more", shown.join(", ")),
+    };
+    let message =
+        format!("{which}; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
+    if file { driver::Error::Argument(message).into() } else { Failure::tool(message) }
 }
 
 /// What is told of a run.

@@ -147,17 +147,33 @@ struct PJRT_FFI_Extension {
 /// What products and convolutions are computed with.
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
+/// All that programs call of ours, and who answers.
+const CALLS: [(&str, Handler); 3] =
+    [(Product::TARGET, handle::<Product>), (Convolution::TARGET, handle::<Convolution>), (BARRIER, barrier)];
+
+/// What programs on the CPU, and no others, may call of ours ([`Plugin::accept_calls`](crate::Plugin::accept_calls)).
+pub fn host_calls() -> impl Iterator<Item = &'static str> {
+    CALLS.iter().map(|(target, _)| *target)
+}
+
 impl Api {
     /// Lets programs on the CPU ask for products and convolutions, by `blas` or by the one offered first.
     ///
     /// # Errors
-    /// If the plugin lets programs call nothing, and what it reports.
+    /// As [`Api::accept_calls`].
     pub(crate) fn offer_products(&self, blas: Blas) -> Result<()> {
-        let register = self.registrar().ok_or(Error::MissingFunction { function: "PJRT_FFI_Register_Handler" })?;
+        self.accept_calls()?;
         BLAS.get_or_init(|| blas);
-        self.offer(register, Product::TARGET, handle::<Product>)?;
-        self.offer(register, Convolution::TARGET, handle::<Convolution>)?;
-        self.offer(register, BARRIER, barrier)
+        Ok(())
+    }
+
+    /// Has programs for the CPU compiled that call ours. Until products are offered, those calls fail.
+    ///
+    /// # Errors
+    /// If the plugin lets programs call nothing, and what it reports.
+    pub(crate) fn accept_calls(&self) -> Result<()> {
+        let register = self.registrar().ok_or(Error::MissingFunction { function: "PJRT_FFI_Register_Handler" })?;
+        CALLS.iter().try_for_each(|&(target, handler)| self.offer(register, target, handler))
     }
 
     fn offer(&self, register: Register, target: &str, handler: Handler) -> Result<()> {

@@ -48,4 +48,5 @@ pub use buffer::HostTransfer;
 pub use client::DeviceMemoryStats;
 pub use event::Event;
 pub use executable::MemoryAnalysis;
+pub use handler::host_calls;
 pub use host::{AlignedBytes, HOST_ALIGNMENT, HostAccess, HostMemory};

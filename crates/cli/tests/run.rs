@@ -1,0 +1,132 @@
+//! Where `tputc run` has its values from: a file, by name, or drawn; and what it says where they lack or contradict.
+
+use insta::assert_snapshot;
+use safetensors::{Dtype, SafeTensors, View};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A tensor of `f32`, of these extents.
+struct Floats(&'static [usize], Vec<f32>);
+
+impl View for Floats {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+    fn shape(&self) -> &[usize] {
+        self.0
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.1.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>().into()
+    }
+    fn data_len(&self) -> usize {
+        4 * self.1.len()
+    }
+}
+
+/// 1, 2, 3 and so on.
+fn counted(shape: &'static [usize]) -> Floats {
+    Floats(shape, (1..=shape.iter().product()).map(|i| i as f32).collect())
+}
+
+/// A folder with a file of inputs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn with<const N: usize>(tensors: [(&str, Floats); N]) -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        let bytes = safetensors::serialize(tensors, None).expect("bytes");
+        std::fs::write(folder.path().join("in.safetensors"), bytes).expect("written");
+        Place(folder)
+    }
+
+    /// `tputc run` on one of the traces.
+    fn run(&self, trace: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tputc"));
+        command.env("TORCHTPU_CACHE_DIR", "").env_remove("TORCHTPU_DUMP");
+        if std::env::var_os("TORCHTPU_PLUGIN").is_none() {
+            command.env("VIRTUAL_ENV", root().join(".venv"));
+        }
+        command.current_dir(&self.0).arg("run").arg(root().join("testdata/traces").join(trace));
+        command.args(arguments).output().expect("tputc starts")
+    }
+
+    /// The result `out.{number}` of a run that ends well.
+    fn result(&self, trace: &str, arguments: &[&str], number: usize) -> Vec<f32> {
+        let output = self.run(trace, &[arguments, &["-o", "out.safetensors"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let bytes = std::fs::read(self.0.path().join("out.safetensors")).expect("results");
+        let results = SafeTensors::deserialize(&bytes).expect("safetensors");
+        let result = results.tensor(&format!("out.{number}")).expect("a result");
+        result.data().chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().expect("four bytes"))).collect()
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const INPUTS: [&str; 2] = ["--inputs", "in.safetensors"];
+
+#[test]
+fn values_that_a_trace_lacks_come_from_the_file_by_their_qualified_names() {
+    // It adds 1 to the buffer `n`, puts 5 at its front, and copies it to the first row of `x`.
+    let place = Place::with([("n", counted(&[3])), ("x", counted(&[2, 3]))]);
+    assert_eq!(place.result("mutation.json", &INPUTS, 0), [5.0, 3.0, 4.0, 4.0, 5.0, 6.0]);
+    assert_eq!(place.result("mutation.json", &INPUTS, 1), [5.0, 3.0, 4.0]);
+}
+
+#[test]
+fn what_the_file_lacks_can_be_drawn() {
+    let place = Place::with([("n", counted(&[3]))]);
+    let drawn = |seed: &str| place.result("mutation.json", &[&INPUTS[..], &["--random", seed]].concat(), 0);
+    let first = drawn("1");
+    assert_eq!(first[..3], [5.0, 3.0, 4.0], "`n` is the file's");
+    assert_eq!(first, drawn("1"));
+    assert_ne!(first[3..], drawn("2")[3..]);
+    assert_eq!(place.result("mlp.json", &["--random", "0"], 0).len(), 10, "parameters and buffers are drawn, too");
+}
+
+#[test]
+fn missing_values_are_named_with_what_to_do() {
+    let place = Place::with([("x", counted(&[5, 3])), ("p_up_weight", counted(&[4, 3]))]);
+    let refused = |arguments: &[&str], status: i32| {
+        let output = place.run("mlp.json", arguments);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_snapshot!(refused(&INPUTS, 1), @"error: 9 inputs are missing: `up.weight`, `up.bias`, `norm.weight` and 6 more; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
+    assert_snapshot!(refused(&[], 2), @"error: 10 inputs are missing: `up.weight`, `up.bias`, `norm.weight` and 7 more; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
+    let few = stderr(&place.run("mutation.json", &[]));
+    assert!(few.starts_with("error: 2 inputs are missing: `n`, `x`; give "), "{few}");
+}
+
+#[test]
+fn a_size_that_contradicts_an_input_is_refused() {
+    let place = Place::with([("x", counted(&[3, 6])), ("y", counted(&[7, 6]))]);
+    let refused = |dims: &[&str]| {
+        let output = place.run("dynamic.json", &[&INPUTS[..], dims].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_snapshot!(refused(&["--dim", "s77=8"]), @"error: --dim s77=8: `s77` is 3 by input `x`, f32[3,6]");
+    assert_snapshot!(refused(&["--dim", "s77=3", "--dim", "s17=6"]), @"error: --dim s17=6: `s17` is 7 by input `y`, f32[7,6]");
+    for dims in [&["--dim", "s77=3", "--dim", "s17=7"][..], &["--dim", "s17=7"], &[]] {
+        assert_eq!(place.result("dynamic.json", &[&INPUTS[..], dims].concat(), 2).len(), 2 * 6);
+    }
+}
+
+#[test]
+fn sizes_that_the_file_tells_need_not_be_given_to_draw_the_rest() {
+    let place = Place::with([("x", counted(&[3, 6]))]);
+    let random = [&INPUTS[..], &["--random", "0"]].concat();
+    let drawn = place.result("dynamic.json", &[&random[..], &["--dim", "s17=7"]].concat(), 0);
+    assert_eq!(drawn.len(), (3 + 7) * 6);
+    let open = place.run("dynamic.json", &random);
+    assert_eq!(open.status.code(), Some(1));
+    assert!(stderr(&open).contains("`s17`") && stderr(&open).contains("--dim "), "{}", stderr(&open));
+}
