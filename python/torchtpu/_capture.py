@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import default_partition
 
 from torchtpu import _native, _plugins
+from torchtpu._effects import drop_effects
 from torchtpu._errors import Error
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
@@ -58,7 +59,8 @@ class Trace:
 def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     """Traces ``fn(*args, **kwargs)`` as ``torch.compile`` would; nothing is compiled for the device.
 
-    ``fn`` runs once, eagerly, on the arguments. If its result needs gradients, its backward is traced too.
+    ``fn`` runs once, eagerly, on the arguments. If its result needs gradients, its backward is traced too. What ``fn``
+    checks or prints besides computing is not in the trace.
 
     Raises:
         Error: Dynamo breaks ``fn`` into several graphs; the message says where, through Dynamo's own error.
@@ -71,6 +73,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         graph = fx.Graph()
         graph.output(graph.graph_copy(gm.graph, {}))
         traced = fx.GraphModule(gm, graph)  # the other one is run, by PyTorch
+        drop_effects(traced)
         if into is forward:
             _rename_inputs(traced, names)
         decompose(traced, decompositions())
@@ -165,13 +168,16 @@ def _leaf_inputs(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return leaves
 
 
-def lower(fn_or_trace: Any, *args: Any, stage: str = "stablehlo", **kwargs: Any) -> str:
+def lower(
+    fn_or_trace: Any, *args: Any, stage: str = "stablehlo", dims: Mapping[str, int] | None = None, **kwargs: Any
+) -> str:
     """The text of a stage of the compile.
 
     Args:
         fn_or_trace: a function to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
         stage: ``"core"``, our own graph; ``"fused"``, the same after our own optimizer; ``"stablehlo"``, what the
             plugin gets; ``"hlo"``, what the plugin's optimizer made of it.
+        dims: sizes of symbolic dimensions, by symbol.
 
     Raises:
         UnsupportedOp: an op has no lowering.
@@ -179,4 +185,4 @@ def lower(fn_or_trace: Any, *args: Any, stage: str = "stablehlo", **kwargs: Any)
     """
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
     program = _native.Program(trace.to_bytes(), plugin=_plugins.current(), precision=precision())
-    return program.text(stage)
+    return program.text(stage, dict(dims or {}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class Error(RuntimeError):
     """Any error of TorchTPU. The message says what to do about it.
@@ -19,6 +21,10 @@ class Error(RuntimeError):
     node: str | None = None
     file: str | None = None
     line: int | None = None
+
+    def __init__(self, message: str = "") -> None:
+        # The native half spells its advice for the command line.
+        super().__init__(re.sub(r"`--dim (\w+)=(\d+)`", r'`dims={"\1": \2}`', message))
 
 
 class UnsupportedOp(Error):

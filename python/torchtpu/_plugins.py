@@ -41,11 +41,11 @@ def set_plugin(plugin: str) -> None:
     _chosen[:] = [path]
 
 
-def current(plugin: str | None = None) -> str:
+def current(plugin: str | os.PathLike[str] | None = None) -> str:
     """The library to load: ``plugin``, or what :func:`set_plugin` chose, or ``TORCHTPU_PLUGIN``, or the CPU's."""
     if plugin is None and _chosen:
         return _chosen[0]
-    return find(plugin or os.environ.get("TORCHTPU_PLUGIN") or "cpu")
+    return find(os.fspath(plugin or os.environ.get("TORCHTPU_PLUGIN") or "cpu"))
 
 
 @functools.cache

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch._functorch._aot_autograd.logging_utils import setup_stacktrace_preservation_hooks
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.export.graph_signature import InputKind, InputSpec
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils import _pytree as pytree
 
 from torchtpu._capture import Trace
-from torchtpu._errors import Error
+from torchtpu._effects import drop_effects
+from torchtpu._errors import DataDependentOp, Error
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
+from torchtpu._lines import DATA_DEPENDENT, line_in, line_of, place_in, place_of
+from torchtpu._optimizers import update
 from torchtpu._random import draw_again
 from torchtpu._recompute import mark_forward, marking, recompute
 from torchtpu.backend import decompositions, without_onednn
-from torchtpu.trace import walk
+from torchtpu.trace import Walked, walk
 
 Named = dict[str, Tensor]
 
@@ -31,8 +38,9 @@ class Step:
     """A captured training step.
 
     Its inputs are the parameters and buffers by their qualified names, the optimizer's state as
-    ``optimizer.PARAMETER.KEY``, and the batch by its keywords. It returns the loss, then the gradients in the order of
-    :attr:`gradients`, and updates parameters, buffers and state in place.
+    ``optimizer.PARAMETER.KEY``, the batch by its keywords, and what other tensors the model, the loss or the optimizer
+    holds. It returns the loss, then the gradients in the order of :attr:`gradients`, and updates parameters, buffers
+    and state in place.
     """
 
     def __init__(self, trace: Trace, arguments: Named, gradients: list[str]) -> None:
@@ -58,7 +66,7 @@ def loss_of(output: Any) -> Tensor:
 
 def capture_step(
     model: nn.Module,
-    inputs: Mapping[str, Tensor],
+    inputs: Mapping[str, Any],
     *,
     loss: Callable[[Any], Tensor] = loss_of,
     optimizer: torch.optim.Optimizer | None = None,
@@ -66,11 +74,12 @@ def capture_step(
 ) -> Step:
     """Traces one training step of ``model(**inputs)``; nothing is computed and nothing is allocated.
 
-    What the model runs in ``torch.utils.checkpoint`` is computed again in the backward pass.
+    What the model runs in ``torch.utils.checkpoint`` is computed again in the backward pass. What it checks or prints
+    besides computing is not in the step.
 
     Args:
         model: its parameters and buffers may be abstract: made on the device ``"meta"``, or as fake tensors.
-        inputs: the batch, by keyword.
+        inputs: the batch, by keyword. What is no tensor, such as ``None`` or a number, the program is captured for.
         loss: gives the scalar to minimise of what the model returns. By default that is the tensor it returns, or what
             is called ``loss`` in it.
         optimizer: over the model's parameters. Without one, the step ends with the gradients. State that it has not
@@ -80,34 +89,36 @@ def capture_step(
 
     Raises:
         Error: there is no loss, or it is no scalar that depends on a parameter, or the model checkpoints with
-            ``use_reentrant=True``.
+            ``use_reentrant=True``, or it or the optimizer branches on the data of tensors.
+        UnsupportedOp: an op of the model gives a number that is data, or as much as the data says.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    forward, names = _export(model, inputs, loss)
+    forward, given = _export(model, inputs, loss)
     mark_forward(forward.graph)
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers()), **inputs}
     state = _state(model, optimizer, mode) if optimizer else {}
-    arguments = {**{name: tensors[name] for name in names if name in tensors}, **state}
+    arguments = {**{i.name: i.value for i in given if isinstance(i.value, Tensor)}, **state}
     trained = [name for name, p in model.named_parameters() if p.requires_grad and name in arguments]
     returned = trained if return_gradients or not optimizer else []
     abstract = {name: _abstract(mode, t, name in trained) for name, t in arguments.items()}
 
     def step(*flat: Tensor) -> list[Tensor]:
-        given = dict(zip(abstract, flat, strict=True))
-        result = fx.Interpreter(forward).run(*(given.get(name) for name in names))
+        tensors = dict(zip(abstract, flat, strict=True))
+        result = _Forward(forward).run(*(tensors.get(i.name, i.value) for i in given))
         value = result[-1] if isinstance(result, (tuple, list)) else result
         if value.grad_fn is None or value.dim():
             raise Error("the loss must be a scalar that depends on the parameters")
         setup_stacktrace_preservation_hooks([value.grad_fn])
-        gradients = torch.autograd.grad(value, [given[name] for name in trained], materialize_grads=True)
+        gradients = torch.autograd.grad(value, [tensors[name] for name in trained], materialize_grads=True)
         if optimizer:
-            with torch.no_grad(), _stepping(optimizer, _groups(model, optimizer), given, dict(zip(trained, gradients))):
-                _update(optimizer)
+            groups = _groups(model, optimizer)
+            with torch.no_grad(), _stepping(optimizer, groups, tensors, dict(zip(trained, gradients))):
+                update(optimizer)
         return [value.detach(), *(gradients if returned else [])]
 
     with mode, fx.traceback.preserve_node_meta(), _remembering_lines(), without_onednn():
         gm = make_fx(step, decomposition_table=decompositions(), tracing_mode="real")(*abstract.values())
-    return Step(Trace(_program(gm, model, list(arguments))), arguments, returned)
+    walked = _walked(gm, {i.name: i.kind for i in given}, list(arguments))
+    return Step(Trace(walked.program), arguments | walked.constants, returned)
 
 
 @contextlib.contextmanager
@@ -125,33 +136,103 @@ class _Loss(nn.Module):
         self.model = model
         self.loss = loss
 
-    def forward(self, **inputs: Tensor) -> Tensor:
+    def forward(self, **inputs: Any) -> Tensor:
         return self.loss(self.model(**inputs))
 
 
+@dataclass(frozen=True)
+class _Input:
+    """An input of the forward graph: a tensor, or what else it was traced for."""
+
+    name: str
+    kind: InputKind
+    value: Any
+
+
+# What a trace calls the kinds of what is held.
+_HELD = {
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "tensor_constant",
+}
+
+
 def _export(
-    model: nn.Module, inputs: Mapping[str, Tensor], loss: Callable[[Any], Tensor]
-) -> tuple[fx.GraphModule, list[str]]:
-    """The forward graph, with source lines and module names, and what its inputs are called."""
-    with marking():
-        program = torch.export.export(_Loss(model, loss), (), dict(inputs))
-    names = [
-        (spec.target or "").removeprefix("model.") if spec.target else spec.arg.name
-        for spec in program.graph_signature.input_specs
-    ]
-    constants = {name for name in names if name in program.constants}
-    if constants:
-        raise Error(f"the model holds tensors that are neither parameters nor buffers: {sorted(constants)}")
-    tied = _tied(model)
-    return program.graph_module, [tied.get(name, name) for name in names]
+    model: nn.Module, inputs: Mapping[str, Any], loss: Callable[[Any], Tensor]
+) -> tuple[fx.GraphModule, list[_Input]]:
+    """The forward graph, with source lines and module names, and its inputs."""
+    whole = _Loss(model, loss)
+    try:
+        with marking():
+            program = torch.export.export(whole, (), dict(inputs))
+    except GuardOnDataDependentSymNode as error:
+        raise _branches(error) from None
+    tied, batch = _tied(model), iter(pytree.tree_leaves(dict(inputs)))
+    held = program.constants | dict([*_named_parameters(whole), *_named_buffers(whole)])
+
+    def given(spec: InputSpec) -> _Input:
+        if spec.target is None:
+            return _Input(spec.arg.name, spec.kind, next(batch))
+        name = spec.target.removeprefix("model.")
+        return _Input(tied.get(name, name), spec.kind, held[spec.target])
+
+    found = [given(spec) for spec in program.graph_signature.input_specs]
+    _refuse_namesakes(found)
+    return program.graph_module, found
+
+
+_named_parameters = functools.partial(nn.Module.named_parameters, remove_duplicate=False)
+_named_buffers = functools.partial(nn.Module.named_buffers, remove_duplicate=False)
+
+
+def _refuse_namesakes(inputs: list[_Input]) -> None:
+    first: dict[str, Any] = {}
+    for given in inputs:
+        if first.setdefault(given.name, given.value) is not given.value:
+            raise Error(f"the model holds a tensor called `{given.name}` and is given another: rename one of the two")
+
+
+def _branches(cause: GuardOnDataDependentSymNode) -> Error:
+    error = Error(
+        f"the model branches on the data of a tensor{place_in(cause)}, which one program cannot: compute both ways and "
+        "choose with torch.where"
+    )
+    error.file, error.line = line_in(cause) or (None, None)
+    return error
+
+
+class _Forward(fx.Interpreter):
+    """Runs the forward graph abstractly."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.extra_traceback = False  # which is added to the message
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except DATA_DEPENDENT as error:
+            raise _depends_on_data(n, error) from None
+
+
+def _depends_on_data(node: fx.Node, cause: BaseException) -> DataDependentOp:
+    if isinstance(cause, DataDependentOutputException):
+        reason = "a number is read out of a tensor, and a step is one program: keep it in the tensor"
+    else:
+        reason = (
+            "the size of its result depends on the data of a tensor, and a step is one program, whose sizes are known "
+            "before it runs: mask with torch.where rather than select"
+        )
+    error = DataDependentOp(f"{node.target}{place_of(node)}: {reason}")
+    error.op, error.node = str(node.target), node.name
+    error.file, error.line = line_of(node) or (None, None)
+    return error
 
 
 def _tied(model: nn.Module) -> dict[str, str]:
     """Of each parameter and buffer with several names, by each of them the one it goes by here: the first."""
     first = {id(t): name for name, t in (*model.named_parameters(), *model.named_buffers())}
-    parameters = model.named_parameters(remove_duplicate=False)
-    buffers = model.named_buffers(remove_duplicate=False)
-    return {name: first[id(t)] for name, t in (*parameters, *buffers)}
+    return {name: first[id(t)] for name, t in (*_named_parameters(model), *_named_buffers(model))}
 
 
 def _abstract(mode: FakeTensorMode, tensor: Tensor, trained: bool) -> Tensor:
@@ -181,7 +262,7 @@ def _state(model: nn.Module, optimizer: torch.optim.Optimizer, mode: FakeTensorM
         with mode, torch.no_grad():
             gradients = {name: torch.empty_like(p) for name, p in parameters.items()}
             with _stepping(optimizer, groups, parameters, gradients) as made:
-                _update(optimizer)
+                update(optimizer)
         held = {name: {k: t for k, t in made[p].items() if isinstance(t, Tensor)} for name, p in parameters.items()}
     return {f"optimizer.{name}.{key}": t for name, state in held.items() for key, t in state.items()}
 
@@ -221,25 +302,27 @@ def _stepping(
         optimizer.state = kept[1]
 
 
-def _update(optimizer: torch.optim.Optimizer) -> None:
-    """One step, without the hooks around it, which record profiles and switch gradients."""
-    step = inspect.unwrap(type(optimizer).step)
-    code = step.__code__
-    fx.traceback.set_stack_trace([f'  File "{code.co_filename}", line {code.co_firstlineno}, in step\n'])
-    step(optimizer)
-
-
-def _program(gm: fx.GraphModule, model: nn.Module, names: list[str]) -> dict[str, Any]:
+def _walked(gm: fx.GraphModule, kinds: Mapping[str, InputKind], names: list[str]) -> Walked:
+    drop_effects(gm)
     recompute(gm)
     decompose(gm, decompositions())
     hoist(gm)
     draw_again(gm)
-    parameters = {name for name, _ in model.named_parameters()}
+    _give_way(gm.graph, [name for name, kind in kinds.items() if kind is InputKind.USER_INPUT])
     for node, name in zip(gm.graph.find_nodes(op="placeholder"), names):
-        if name in parameters:
-            node.meta["qualified"] = ("parameter", name)
-        elif "." in name or name in dict(model.named_buffers()):
-            node.meta["qualified"] = ("buffer", name)
-        else:
+        kind = kinds.get(name, InputKind.BUFFER)  # the optimizer's state
+        if kind is InputKind.USER_INPUT:
             node.name = name
-    return walk(gm).program
+        else:
+            node.meta["qualified"] = (_HELD[kind], name)
+    return walk(gm)
+
+
+def _give_way(graph: fx.Graph, names: list[str]) -> None:
+    """Renames what in ``graph`` is called as inputs are to be called."""
+    namespace = graph._graph_namespace
+    for name in names:
+        namespace.create_name(name, None)
+    for node in graph.nodes:
+        if node.name in names:
+            node.name = namespace.create_name(node.name, None)

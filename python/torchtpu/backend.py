@@ -66,13 +66,16 @@ class Options:
     optimize: bool = True
     fallback: str = ""
     numerics: str = "reassociate"
-    plugin: str | None = None
+    plugin: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if not self.fallback:
+        if self.fallback == "":
             object.__setattr__(self, "fallback", os.environ.get("TORCHTPU_FALLBACK") or "cpu")
         _one_of("fallback", self.fallback, ("cpu", "error"))
         _one_of("numerics", self.numerics, ("exact", "reassociate", "fast"))
+        _one_of("optimize", self.optimize, (True, False))
+        if not isinstance(self.plugin, (str, os.PathLike, type(None))):
+            raise Error(f"option 'plugin' is {self.plugin!r}; it must be 'cpu', 'tpu', a path or None")
 
     @staticmethod
     def parse(options: dict[str, Any] | None) -> Options:
@@ -83,8 +86,9 @@ class Options:
         return Options(**options)
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    # A 0 equals `False`, and is no answer all the same.
+    if not any(isinstance(value, type(one)) and value == one for one in allowed):
         raise Error(f"option {name!r} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
 
 
@@ -250,7 +254,7 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
     program.prepare(index or 0)
     run = program if index is None else _on_device(program, gm, index)
     lazy, ragged = _lazy_inputs(gm), _ragged_sizes(gm)
-    constants = walked.constants
+    constants = list(walked.constants.values())
 
     def call(args: list[Any]) -> Sequence[Any]:
         written = []

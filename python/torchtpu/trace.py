@@ -41,9 +41,10 @@ class UnsupportedValue(TypeError):
 
 
 class Walked:
-    """A graph in the export schema, and the tensors lifted out of its module, which extend the inputs in this order."""
+    """A graph in the export schema, and the tensors lifted out of its module, by their names in it, which extend the
+    inputs in this order."""
 
-    def __init__(self, program: dict[str, Any], constants: list[torch.Tensor]) -> None:
+    def __init__(self, program: dict[str, Any], constants: dict[str, torch.Tensor]) -> None:
         self.program = program
         self.constants = constants
 
@@ -53,7 +54,8 @@ class Walked:
 
 def walk(gm: fx.GraphModule, static_inputs: Iterable[int] = ()) -> Walked:
     """Serialises ``gm``. The inputs at the positions ``static_inputs`` are marked as parameters; those whose nodes have
-    ``qualified`` in their ``meta``, a pair of ``"parameter"`` or ``"buffer"`` and a qualified name, as these.
+    ``qualified`` in their ``meta``, a pair of ``"parameter"``, ``"buffer"`` or ``"tensor_constant"`` and a qualified
+    name, as these.
 
     Raises:
         UnsupportedValue: the graph holds an argument of a type the schema does not know.
@@ -108,7 +110,7 @@ class _Walker:
         self.gm = gm
         self.renamed = compound_inputs(gm)
         self.static = static
-        self.constants: list[torch.Tensor] = []
+        self.constants: dict[str, torch.Tensor] = {}
         self.inputs: list[dict[str, Any]] = []
         self.nodes: list[dict[str, Any]] = []
         self.values: dict[str, dict[str, Any]] = {"tensor": {}, "sym_int": {}, "sym_float": {}, "sym_bool": {}}
@@ -213,7 +215,7 @@ class _Walker:
             self.arguments[node] = self.arguments[first]
         else:
             self.lifted[target] = node
-            self.constants.append(value)
+            self.constants[target] = value
             self._define(node, value)
 
     # Calls.

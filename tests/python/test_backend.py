@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -54,7 +55,11 @@ def test_both_names_are_known_without_an_import():
         ({"fast": True}, "unknown option 'fast'"),
         ({"fallback": "gpu"}, "'fallback' is 'gpu'"),
         ({"numerics": "sloppy"}, "'numerics' is 'sloppy'"),
+        ({"fallback": 0}, "'fallback' is 0; it must be one of 'cpu', 'error'"),
+        ({"optimize": "yes"}, "'optimize' is 'yes'; it must be one of True, False"),
+        ({"optimize": 0}, "'optimize' is 0; it must be one of True, False"),
         ({"plugin": "/no/such/plugin.so"}, "neither 'cpu' nor 'tpu' nor a file"),
+        ({"plugin": 5}, "'plugin' is 5; it must be 'cpu', 'tpu', a path or None"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -412,6 +417,48 @@ def test_capture_save_and_lower(tmp_path):
         assert sign in torchtpu.lower(trace, stage=stage)
     with pytest.raises(torchtpu.Error, match="no stage `llvm`"):
         torchtpu.lower(trace, stage="llvm")
+
+
+def test_lowering_takes_sizes_of_dynamic_dimensions():
+    x = torch.randn(4, 8)
+    torch._dynamo.mark_dynamic(x, 0)
+    model = nn.Linear(8, 2)
+    with pytest.raises(torchtpu.CompileError, match=r"has no value") as raised:
+        torchtpu.lower(model, x)
+    symbol = re.search(r'give it one: `dims=\{"(\w+)": 8\}`', str(raised.value)).group(1)
+    assert "tensor<6x8xf32>" in torchtpu.lower(model, x, dims={symbol: 6})
+
+
+FACTORISED = {
+    "inv": torch.linalg.inv,
+    "solve": lambda x: torch.linalg.solve(x, x),
+    "cholesky": torch.linalg.cholesky,
+    "MultivariateNormal": lambda x: torch.distributions.MultivariateNormal(x[0], x).log_prob(x[1]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORISED)
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+def test_captured_factorisations_go_without_their_checks(name, training, tmp_path):
+    x = 2 * torch.eye(4)
+    trace = torchtpu.capture(FACTORISED[name], x.requires_grad_(training))
+    assert len(trace.program["graph_module"]["graph"]["inputs"]) == 1, "no token"
+    assert "stablehlo" in torchtpu.lower(trace)
+    assert (trace.backward is not None) == training
+    assert not training or "stablehlo" in torchtpu.lower(trace.backward)
+    trace.save(tmp_path / "trace.json")
+    tputc = str(Path(sys.executable).with_name("tputc"))
+    run = subprocess.run([tputc, "run", str(tmp_path / "trace.json"), "--random", "0"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_what_a_captured_function_prints_is_not_in_its_trace():
+    def fn(x):
+        torch._higher_order_ops.print("{}", x)
+        return x * 2
+
+    (node,) = torchtpu.capture(fn, torch.ones(3)).program["graph_module"]["graph"]["nodes"]
+    assert node["target"] == "torch.ops.aten.mul.Tensor"
 
 
 def test_lowering_is_deterministic():

@@ -229,6 +229,37 @@ def test_a_step_minimises_what_the_model_returns_or_calls_loss() -> None:
         torchtpu.capture_step(Returns(lambda y: (y,)), inputs)
 
 
+class Whitening(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+        factor = torch.linalg.cholesky(y.mT @ y + torch.eye(4))
+        return torch.linalg.solve(factor, y.mT).square().mean() + torch.linalg.inv(factor).sum()
+
+
+def test_factorisations_and_literals_run_in_a_step() -> None:
+    model = Whitening()
+    step = torchtpu.capture_step(model, {"x": torch.ones(16, 8)}, optimizer=torch.optim.Adagrad(model.parameters()))
+    report = torchtpu.check(step.trace, target="v5e:1x1")
+    assert report.runs and not report.findings
+
+
+def test_factorisations_run() -> None:
+    report = torchtpu.check(torch.linalg.inv, torch.eye(4).requires_grad_(), target="v5e:1x1")
+    assert report.backward is not None and report.runs
+    assert not report.findings and not report.backward.findings
+
+
+def test_a_size_that_is_missing_is_asked_for_in_python() -> None:
+    x = torch.zeros(8, 300)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(torchtpu.CompileError, match=r'has no value(?s:.*)give it one: `dims={"s\d+": 8}`'):
+        torchtpu.check(Net().requires_grad_(False), x)
+
+
 def test_slices_exchange_the_gradients_of_what_a_step_updates() -> None:
     net = Net()
     net.down.requires_grad_(False)
