@@ -121,6 +121,12 @@ void run_functional(const Op& op, torch::jit::Stack& stack, size_t first) {
   for (auto& value : returned) stack.push_back(std::move(value));
 }
 
+// Raises the core's last error, unless the CPU allows what was refused.
+bool run_refused(const Op& op, torch::jit::Stack& stack, size_t first) {
+  if (!run_in_order(op, stack, first)) raise_last_error();
+  return true;
+}
+
 // Runs a call; false if the core has no lowering for it, and nothing has happened.
 bool run(const Op& op, torch::jit::Stack& stack) {
   const size_t first = stack.size() - op.arguments.size();
@@ -134,8 +140,9 @@ bool run(const Op& op, torch::jit::Stack& stack) {
       return true;
     }
     if (status == TPU_NO_LOWERING) return false;
-    if (status != TPU_NEEDS_RESULTS) raise_last_error();
+    if (status != TPU_NEEDS_RESULTS) return run_refused(op, stack, first);
   }
+  check_overlaps(op, stack, first);
   // Lists written in place cost more to ask about than PyTorch has to say.
   const Expectation expectation = op.in_place_list ? Expectation() : Expectation(op, stack, first);
   if (!expectation.known && op.functional.has_value()) {
@@ -147,7 +154,7 @@ bool run(const Op& op, torch::jit::Stack& stack) {
   writer.arguments(stack, first);
   const auto status = attempt(op, writer, &expectation, call);
   if (status == TPU_NO_LOWERING) return false;
-  check(status);
+  if (status != TPU_OK) return run_refused(op, stack, first);
   push_results(op, stack, first, call);
   return true;
 }
@@ -248,6 +255,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   if (out && !functional.empty()) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(functional));
   op->in_place_list = returns.empty();
   op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
+  op->convolves = op->handle.operator_name() == c10::OperatorName("aten::convolution", "");
   op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
   check(core().op_bind(number, names.data(), names.size()));
   return op;

@@ -55,10 +55,17 @@ struct Op {
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
   bool range = false;  // is `arange` with an `out=`
+  bool convolves = false;
   bool fills = false;  // is `fill_` or `zero_`
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };
+
+// What the call on the stack from `first` on does to elements that lie in one place depends on the order in which the CPU goes
+// through them: if it writes such, it is run there. False if it does not, and nothing has happened.
+bool run_in_order(const Op& op, torch::jit::Stack& stack, size_t first);
+// Refuses a call that writes what it reads elsewhere, if the CPU does.
+void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t first);
 
 inline Kind kind_of(const c10::Type& type) {
   switch (type.kind()) {

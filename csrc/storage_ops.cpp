@@ -5,7 +5,10 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 
@@ -32,13 +35,24 @@ struct OnDevice {
   c10::DeviceIndex before;
 };
 
+// Whether memory that nobody wrote has to show, by NaN and greatest integers.
+bool shows_unwritten() {
+  const auto& context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor unwritten(at::Tensor made) {
+  if (shows_unwritten() && made.numel() > 0) at::native::fill_empty_deterministic_(made);
+  return made;
+}
+
 at::Tensor empty(
     c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
     std::optional<c10::Device> device, std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> format) {
   check_strided(layout, pin_memory);
   const OnDevice guard(index_of(device));
-  return at::detail::empty_generic(
-      size, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype), format);
+  return unwritten(at::detail::empty_generic(
+      size, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor empty_strided(
@@ -46,8 +60,8 @@ at::Tensor empty_strided(
     std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_strided(layout, pin_memory);
   const OnDevice guard(index_of(device));
-  return at::detail::empty_strided_generic(
-      size, stride, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype));
+  return unwritten(at::detail::empty_strided_generic(
+      size, stride, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype)));
 }
 
 void grow(const at::Tensor& self) {
@@ -65,7 +79,9 @@ const at::Tensor& resize_(const at::Tensor& self, c10::IntArrayRef size, std::op
     if (format.has_value() && *format != c10::MemoryFormat::Preserve) {
       self.unsafeGetTensorImpl()->empty_tensor_restride(*format);
     }
+    const auto before = static_cast<int64_t>(self.storage().nbytes());
     grow(self);
+    if (shows_unwritten()) at::native::fill_resize_deterministic_(self, before);
   }
   return self;
 }
@@ -181,8 +197,13 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool /*no
     download(expanded, target);
   } else if (source.device() != target.device()) {
     send(expanded, target);
-  } else {
+  } else if (!target.is_alias_of(source)) {
     copy_on_device(target, expanded);
+  } else {
+    at::assert_no_partial_overlap(target, expanded);
+    // As two element types, one storage cannot be read and written by one call.
+    const bool converts = source.scalar_type() != target.scalar_type();
+    copy_on_device(target, converts ? at::clone(expanded, c10::MemoryFormat::Contiguous) : expanded);
   }
   return target;
 }

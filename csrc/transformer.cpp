@@ -1,6 +1,9 @@
 // What PyTorch's transformer layers call in inference instead of their own ops, said in ops that run on the device.
 
 #include <ATen/ATen.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <string>
 #include <unordered_set>
@@ -64,13 +67,55 @@ at::Tensor encoder_layer(
   return second_norm(x + feed_forward(x));
 }
 
+// Which of its ops PyTorch takes for attention: the CPU's choice, whose fused kernel is one op of the table. That has no
+// rule for batches of calls and for forward derivatives, the composed form has.
+int64_t attention_choice(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+    double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  for (const auto* t : {&query, &key, &value}) {
+    if (t->key_set().has_any(c10::functorch_transforms_ks) || t->_fw_grad(0).defined()) {
+      return static_cast<int64_t>(sdp::SDPBackend::math);
+    }
+  }
+  return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
+}
+
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// The gradients of fused attention, which have no derivatives themselves. Where these are wanted, the composed form is
+// differentiated, in whose place the fused one was taken.
+Gradients attention_gradients(
+    const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& out,
+    const at::Tensor& sums, double dropout, bool causal, const std::optional<at::Tensor>& mask, std::optional<double> scale) {
+  const std::vector<at::Tensor> given{query, key, value};
+  const auto tracked = [](const at::Tensor& t) { return t.requires_grad(); };
+  if (!at::GradMode::is_enabled() || !(tracked(grad) || std::any_of(given.begin(), given.end(), tracked))) {
+    const at::AutoDispatchBelowAutograd below;
+    return at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, query, key, value, out, sums, dropout, causal, mask, scale);
+  }
+  const auto bias = mask && mask->defined() ? mask : std::nullopt;
+  std::vector<at::Tensor> own;  // one may have been computed from another
+  for (const auto& t : given) own.push_back(tracked(t) ? t.view_as(t) : t.detach().requires_grad_());
+  const auto mixed = std::get<0>(at::_scaled_dot_product_attention_math(
+      own[0], own[1], own[2], bias, dropout, causal, {}, scale, query.size(1) != key.size(1)));
+  const auto grads = torch::autograd::grad({mixed}, own, {grad}, /*retain_graph=*/true, /*create_graph=*/true);
+  return {grads[0], grads[1], grads[2]};
+}
+
 }  // namespace
 
 void register_transformer_ops(torch::Library& aten, std::unordered_set<std::string>& taken) {
   aten.impl("_transformer_encoder_layer_fwd", &encoder_layer);
   aten.impl("_nested_tensor_from_mask_left_aligned", &is_left_aligned);
+  static torch::Library gradients(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  gradients.impl("_scaled_dot_product_flash_attention_for_cpu_backward", &attention_gradients);
   taken.insert("aten::_transformer_encoder_layer_fwd.default");
   taken.insert("aten::_nested_tensor_from_mask_left_aligned.default");
 }
 
 }  // namespace torchtpu
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &torchtpu::attention_choice)
+}  // namespace at::native

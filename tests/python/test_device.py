@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -51,6 +52,15 @@ def test_views_and_in_place() -> None:
     check(program, torch.arange(12.0).reshape(3, 4))
 
 
+def test_a_storage_is_copied_from_its_own_elements_of_another_type() -> None:
+    def program(x: Tensor, y: Tensor, z: Tensor) -> None:
+        x.copy_(x.view(torch.int32))
+        y.view(torch.int32).copy_(y)
+        z[:] = z.real
+
+    check(program, torch.tensor([1.5, 2]), torch.tensor([1.5, 2]), torch.tensor([1 + 2j, 3 - 4j]))
+
+
 def test_a_storage_seen_as_another_type() -> None:
     def program(x: Tensor) -> list[Tensor]:
         x.view(torch.int32)[0] = 1
@@ -79,6 +89,107 @@ def test_transformer_layers_in_inference(norm_first: bool, activation: str, batc
         seen = ~padding if batch_first else ~padding.t()  # what PyTorch gives for padding is nobody's concern
         torch.testing.assert_close(got[seen], want[seen])
     assert not any("transformer" in op or "nested" in op for op, _ in torch.tpu.fallbacks())
+
+
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def laid_out(t: Tensor, last: bool) -> Tensor:
+    return t.to(memory_format=FORMATS[t.dim()]) if last else t
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("image", [(5, 6), (4, 5, 6)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolutions_lie_as_on_the_cpu(transposed: bool, image: tuple[int, ...], dtype: torch.dtype) -> None:
+    convolve = getattr(F, f"conv{'_transpose' * transposed}{len(image)}d")
+    for rows, channels, kernel in itertools.product((1, 2), (1, 3), (1, 2)):
+        x = torch.randn(rows, channels, *image, dtype=dtype)
+        weight = torch.randn(*((channels, 4) if transposed else (4, channels)), *[kernel] * len(image), dtype=dtype)
+        for x_last, weight_last, bias in itertools.product((False, True), repeat=3):
+            given = [laid_out(x, x_last), laid_out(weight, weight_last), torch.randn(4, dtype=dtype) if bias else None]
+            assert convolve(*on_tpu(given)).stride() == convolve(*given).stride()
+
+
+def test_lines_are_convolved_as_on_the_cpu() -> None:
+    x, weight = torch.randn(2, 7, 3).transpose(1, 2), torch.randn(4, 2, 3).transpose(1, 2)
+    for given in ([x, weight], [x.contiguous(), weight], [x, weight.contiguous()], [x[0], weight]):
+        assert F.conv1d(*on_tpu(given)).stride() == F.conv1d(*given).stride()
+
+
+# One that drops weights is composed of ops on the CPU, too.
+ATTENTION: dict[str, dict[str, Any]] = {
+    "full": {},
+    "causal": {"is_causal": True},
+    "masked": {"attn_mask": torch.tensor([[True, False], [True, True]]).repeat(3, 3)},
+    "biased": {"attn_mask": torch.randn(2, 1, 6, 6)},
+    "dropping": {"dropout_p": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_lies_as_on_the_cpu(name: str) -> None:
+    def attend(joined: Tensor, options: dict[str, Any]) -> Tensor:
+        q, k, v = (t.view(2, 6, 4, 2).transpose(1, 2) for t in joined.split(8, -1))
+        return F.scaled_dot_product_attention(q, k, v, **options)
+
+    joined, options = torch.randn(2, 6, 24), ATTENTION[name]
+    want, got = attend(joined, options), attend(joined.to("tpu"), on_tpu(options))
+    assert got.stride() == want.stride()
+    if name != "dropping":
+        torch.testing.assert_close(got.transpose(1, 2).view(2, 6, 8).cpu(), want.transpose(1, 2).view(2, 6, 8))
+
+
+def attended(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Query, key and value are one tensor, and one is computed from another."""
+    return F.scaled_dot_product_attention(x, x.sin(), x, mask).cos().sum()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_is_differentiated_twice(masked: bool) -> None:
+    x, mask = torch.randn(1, 2, 3, 4, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64) if masked else None
+
+    def second(device: str) -> Tensor:
+        on_device = x.to(device).requires_grad_()
+        (first,) = torch.autograd.grad(attended(on_device, on_tpu(mask)), on_device, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), on_device)[0]
+
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):  # the CPU's fused kernel has no second derivatives
+        want = torch.func.grad(lambda x: torch.func.grad(partial(attended, mask=mask))(x).square().sum())(x)
+    torch.testing.assert_close(second("tpu").cpu(), want)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_attention_is_transformed() -> None:
+    x = torch.randn(3, 1, 2, 3, 4)
+
+    def program(x: Tensor) -> list[Tensor]:
+        tangent = torch.func.jvp(attended, (x[0].clone(),), (x[1].clone(),))[1]
+        return [torch.func.vmap(attended)(x), torch.func.vmap(torch.func.grad(attended))(x), tangent]
+
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
+        want = program(x)
+    torch.testing.assert_close([t.cpu() for t in program(x.to("tpu"))], want)
+
+
+UNWRITTEN: dict[str, Callable[[str], Tensor]] = {
+    "floats": lambda d: torch.empty(3, device=d),
+    "integers": lambda d: torch.empty_like(torch.ones(2, 2, dtype=torch.uint8, device=d)),
+    "truth values": lambda d: torch.empty(3, dtype=torch.bool, device=d),
+    "in strides": lambda d: torch.empty_strided((2, 3), (1, 2), dtype=torch.bfloat16, device=d),
+    "behind others": lambda d: torch.ones(3, device=d).resize_(5),
+    "none": lambda d: torch.ones(3, device=d).resize_(2),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_memory_that_nobody_wrote_shows_where_all_is_to_be_deterministic(name: str) -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        want, got = UNWRITTEN[name]("cpu"), UNWRITTEN[name]("tpu")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(got.cpu(), want, equal_nan=True, rtol=0, atol=0)
 
 
 def test_expanded_tensors_are_not_written() -> None:

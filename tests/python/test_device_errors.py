@@ -48,6 +48,18 @@ NUMBERS: dict[str, tuple[Callable[[Tensor, Any], Any], Any, Any]] = {
     "fill_": (lambda x, n: x.to(torch.uint8).fill_(n), 3, 300),
     "masked_fill": (lambda x, n: x.to(torch.int8).masked_fill(x > 0, n), 3, -129),
     "full": (lambda x, n: torch.full((2,), n, dtype=torch.int32, device=x.device), 3, 2**40),
+    "add": (lambda x, n: torch.add(x.half(), x.half(), alpha=n), 0.5, 1e5),
+    "sub": (lambda x, n: torch.sub(x.to(torch.int8), x.to(torch.int8), alpha=n), 3, 300),
+    "clamp": (lambda x, n: x.clamp(max=n), 0.5, 1e300),
+    "clamp_min": (lambda x, n: x.bfloat16().clamp_min(n), 0.5, 3.4e38),
+    "hardtanh": (lambda x, n: F.hardtanh(x, -1, n), 0.5, 1e300),
+    "threshold": (lambda x, n: F.threshold(x.half(), 1, n), 0.5, 1e5),
+    "hardshrink": (lambda x, n: F.hardshrink(x.half(), n), 0.5, 1e5),
+    "leaky_relu": (F.leaky_relu, 0.5, 1e300),
+    "elu": (F.elu, 0.5, 1e300),
+    "softplus": (F.softplus, 0.5, 1e300),
+    "index_fill": (lambda x, n: x.index_fill(0, torch.tensor([1], device=x.device), n), 0.5, 1e300),
+    "scatter": (lambda x, n: x.scatter(0, torch.tensor([1], device=x.device), n), 0.5, 1e300),
     "full, f16": (lambda x, n: torch.full((2,), n, dtype=torch.float16, device=x.device), 3.0, 1e6),
 }
 

@@ -74,7 +74,13 @@ pub(super) static OPS: &[OpDef] = &[
             ensure!(!c.scalar("alpha")?.is_zero(), "ZeroDivisionError: alpha cannot be 0 for CELU");
             one(on_floats(c, b, "celu", ["self", "alpha"], |[x, alpha]| elu(x, alpha, 1.0, 1.0 / alpha))?)
         },
-        &[ok("f32[9]"), ok("f32[9], 2"), ok("bf16[9]"), err("f32[2], 0", "alpha cannot be 0 for CELU")],
+        &[
+            ok("f32[9]"),
+            ok("f32[9], 2"),
+            ok("bf16[9]"),
+            err("f32[2], 0", "alpha cannot be 0 for CELU"),
+            err("f32[2], 1e300", "value cannot be converted to type float without overflow"),
+        ],
     )
     .variants(&["celu_", "celu.out"]),
     OpDef::new(
@@ -160,10 +166,19 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
         |c, b| {
             let v = c.tensor(b, "self")?;
+            c.require_fit(&c.scalar("threshold")?, b.dtype(v).accumulator())?;
+            c.require_fit(&c.scalar("value")?, b.dtype(v))?;
             let operands = [v.into(), c.operand(b, "threshold")?, c.operand(b, "value")?];
             one(elementwise(c, b, operands, b.dtype(v), |[x, threshold, value]| x.at_most(threshold).select(value, x))?)
         },
-        &[ok("f32[9], 0.5, 20"), ok("f32[3]{nan,inf,0.5}, 0.5, 1"), ok("i64[9], 1, 7"), ok("bf16[9], 0.1, -1")],
+        &[
+            ok("f32[9], 0.5, 20"),
+            ok("f32[3]{nan,inf,0.5}, 0.5, 1"),
+            ok("i64[9], 1, 7"),
+            ok("bf16[9], 0.1, -1"),
+            ok("f16[9], 100000.0, -1"),
+            err("f16[9], 0.1, 100000.0", "value cannot be converted to type c10::Half without overflow"),
+        ],
     )
     .variants(&["threshold_", "threshold.out"]),
     OpDef::new(
@@ -237,7 +252,9 @@ pub(super) fn on_floats<const N: usize>(
     if !dtype.is_float() {
         return not_implemented(op, dtype);
     }
-    elementwise(c, b, operands(c, b, names)?, dtype, f)
+    let operands = operands(c, b, names)?;
+    require_fit(c, &operands, dtype.accumulator())?;
+    elementwise(c, b, operands, dtype, f)
 }
 
 /// [`on_floats`] for kernels that round their numbers first.
@@ -252,7 +269,17 @@ pub(super) fn on_rounded_floats<const N: usize>(
     if !dtype.is_float() {
         return not_implemented(op, dtype);
     }
-    elementwise_rounded(c, b, operands(c, b, names)?, dtype, f)
+    let operands = operands(c, b, names)?;
+    require_fit(c, &operands, dtype)?;
+    elementwise_rounded(c, b, operands, dtype, f)
+}
+
+/// Refuses numbers that the kernels, which compute in `dtype`, cannot take over.
+fn require_fit(c: &Call<'_>, operands: &[Operand], dtype: DType) -> Result<()> {
+    operands.iter().try_for_each(|operand| match operand {
+        Operand::Scalar(number) => c.require_fit(number, dtype),
+        Operand::Tensor(_) => Ok(()),
+    })
 }
 
 /// The tensors and numbers `names`.

@@ -29,6 +29,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("i64[3], i64[3], alpha=1.5", "argument alpha must not be a floating point number"),
             err("i64[3], i64[3], alpha=true", "Boolean alpha only supported for Boolean results"),
             err("f32[3], f32[3], alpha=2j", "argument alpha must not be a complex number"),
+            err("f16[3], f16[3], alpha=100000.0", "value cannot be converted to type c10::Half without overflow"),
         ],
     )
     .variants(&["add_.Tensor", "add.out"]),
@@ -186,7 +187,7 @@ fn subtract_op(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<Outs
 /// `x + alpha * y`; "or" for `bool`.
 pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
     let dtype = result_type(c, b, &[x.clone(), y.clone()]);
-    check_alpha(alpha, dtype)?;
+    check_alpha(c, alpha, dtype)?;
     if dtype == DType::Bool {
         let y = multiply(c, b, y, bool_scalar(c, b, alpha)?)?;
         let (x, y, _) = pair(c, b, x, y)?;
@@ -211,7 +212,7 @@ pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha:
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
     );
     let dtype = result_type(c, b, &[x.clone(), y.clone()]);
-    check_alpha(alpha, dtype)?;
+    check_alpha(c, alpha, dtype)?;
     if alpha.is_one() {
         return elementwise_once(c, b, numbers_rounded(c, b, [x, y], dtype)?, dtype, Binary::Subtract);
     }
@@ -223,14 +224,14 @@ fn bool_scalar(c: &Call<'_>, b: &Builder, s: &Scalar) -> Result<Operand> {
     Ok(c.scalar_value(b, s, DType::Bool)?.into())
 }
 
-fn check_alpha(alpha: &Scalar, dtype: DType) -> Result<()> {
+fn check_alpha(c: &Call<'_>, alpha: &Scalar, dtype: DType) -> Result<()> {
     let kind = alpha.dtype();
     ensure!(kind != DType::Bool || dtype == DType::Bool, "Boolean alpha only supported for Boolean results.");
     let float_on_int = (kind.is_float() || kind.is_complex()) && !dtype.is_float() && !dtype.is_complex();
     ensure!(!float_on_int, "For integral input tensors, argument alpha must not be a floating point number.");
     let complex_on_real = kind.is_complex() && !dtype.is_complex();
     ensure!(!complex_on_real, "For non-complex input tensors, argument alpha must not be a complex number.");
-    Ok(())
+    c.require_fit(alpha, dtype)
 }
 
 /// `x * y`; "and" for `bool`.

@@ -116,6 +116,7 @@ const CLAMP_NUMBER: &[Sample] = &[
     ok("bf16[9], 0.1, 1"),
     ok("bool[4], 0, 1"),
     err("f32[2]", "torch.clamp: At least one of 'min' or 'max' must not be None"),
+    err("f32[2], max=1e300", "value cannot be converted to type float without overflow"),
     err("c64[2], 0", "clamp is not supported for complex types"),
 ];
 const CLAMP_TENSOR: &[Sample] = &[
@@ -182,7 +183,8 @@ pub(super) fn clamp(
     }
 }
 
-/// A bound; `None` for a number on the `free` side of all that the integers of `dtype` can be, where it bounds nothing.
+/// A bound; `None` for a number on the `free` side of all that the integers of `dtype` can be, where it bounds nothing. Floats
+/// have to be in range.
 fn representable(
     c: &Call<'_>,
     bound: Option<Operand>,
@@ -190,7 +192,9 @@ fn representable(
     free: Ordering,
     name: &str,
 ) -> Result<Option<Operand>> {
-    let (Some(Operand::Scalar(number)), Some((least, greatest))) = (&bound, dtype.int_range()) else {
+    let Some(Operand::Scalar(number)) = &bound else { return Ok(bound) };
+    let Some((least, greatest)) = dtype.int_range() else {
+        c.require_fit(number, dtype)?;
         return Ok(bound);
     };
     let outside = move |n: f64| n < least as f64 || n > greatest as f64;

@@ -200,7 +200,9 @@ fn scatter_src(c: &Call<'_>, b: &Builder, combiner: Combiner) -> Result<Outs> {
 
 fn scatter_value(c: &Call<'_>, b: &Builder, combiner: Combiner) -> Result<Outs> {
     let p = Place::new(c, b)?;
-    let value = c.scalar_value(b, &c.scalar("value")?, b.dtype(p.v))?;
+    let number = c.scalar("value")?;
+    c.require_fit(&number, b.dtype(p.v))?;
+    let value = c.scalar_value(b, &number, b.dtype(p.v))?;
     let value = broadcast_to(b, value, &b.shape(p.index))?;
     p.finish(b, put_along(b, p.v, p.dim, p.index, value, combiner)?)
 }

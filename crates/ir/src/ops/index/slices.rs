@@ -74,6 +74,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
         |c, b| {
             let p = Slices::new(c, b)?;
+            c.require_fit(&c.scalar("value")?, b.dtype(p.v))?;
             let value = scalar_like(c, b, &c.scalar("value")?, p.v)?;
             p.fill(b, value)
         },
@@ -82,6 +83,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("i64[2,5], -1, i64[3]{-5..5}, 2"),
             ok("f32[], 0, i64[1]{0..1}, 1.5"),
             ok("f32[3], 0, i64[0]{0..1}, 1"),
+            err("i8[3], 0, i64[1]{0..1}, 300", "value cannot be converted to type int8_t without overflow"),
         ],
     )
     .variants(&["index_fill_.int_Scalar", "index_fill.int_Scalar_out"]),
