@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Elements in the largest tensor of a graph up to which its compile time matters more than its speed.
 const SMALL: usize = 1 << 11;
 
+/// The part of what goes into a program and comes out of it that its temporaries may take more than its ops take apart.
+const TOLERATED: u64 = 32;
+
 /// What saying an op otherwise may do to its results, where that hangs on nothing but the op, so that it is the same alone
 /// and in a bundle: the sums of a convolution have no order of their own.
 const OF_AN_OP: Class = Class::Reassociating;
@@ -42,11 +45,12 @@ impl Session {
     }
 
     /// As [`Session::kernel`], for many calls as one program: it is optimized first, its regions are named, and its stages
-    /// are dumped if `options` say so.
+    /// are dumped if `options` say so. Where the calls take at most `apart` bytes at once, besides what goes into them, the
+    /// program is to take hardly more: of XLA's schedules it gets the one that takes less, then.
     ///
     /// # Errors
     /// When the plugin refuses the program.
-    pub fn bundle(&self, graph: &Graph, options: &Options) -> Result<Kernel> {
+    pub fn bundle(&self, graph: &Graph, options: &Options, apart: Option<u64>) -> Result<Kernel> {
         let platform = platform(Some(self));
         let most = options.numerics.class();
         let rules = fuse::Options { most, alone: OF_AN_OP.max(most), platform, limit: options.limit };
@@ -54,7 +58,11 @@ impl Session {
         let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
         let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };
         let exact = options.numerics == Numerics::Exact;
-        let kernel = self.compiled(&optimized, if exact { Effort::Exact } else { Effort::Full }, &named)?;
+        let mut kernel = self.compiled(&optimized, if exact { Effort::Exact } else { Effort::Full }, &named)?;
+        if exact && apart.is_some_and(|apart| takes_more(&kernel, graph, apart)) && self.is_on_cpu() {
+            let other = self.compiled(&optimized, Effort::OneByOne, &named)?;
+            kernel = if other.executable.temporaries() < kernel.executable.temporaries() { other } else { kernel };
+        }
         if let Some(root) = &options.dump {
             // What cannot be dumped runs all the same.
             let _ = dump(root, graph, &optimized, &named, &kernel);
@@ -78,6 +86,14 @@ impl Session {
         let executable = self.portable_executable(&canonical, located, signature, effort)?;
         Ok(Kernel { executable, fingerprint })
     }
+}
+
+/// Whether the program of `graph` takes more than `apart`, by more than its results and what goes into it let pass.
+fn takes_more(kernel: &Kernel, graph: &Graph, apart: u64) -> bool {
+    let bytes = |v| graph.tensor_type(v).map_or(0, |t| t.size_in_bytes() as u64);
+    let made = graph.outputs.iter().filter(|o| mutated(&o.kind).is_none()).map(|o| bytes(o.value)).sum::<u64>();
+    let there: u64 = graph.inputs.iter().map(|i| bytes(i.value)).sum();
+    made + kernel.executable.temporaries() > apart + (there + made) / TOLERATED
 }
 
 fn dump(root: &Path, graph: &Graph, optimized: &Graph, named: &LowerOptions, kernel: &Kernel) -> Result<()> {

@@ -53,6 +53,8 @@ pub(crate) enum Effort {
     Least,
     /// All that leaves every rounding in place, also those of narrow floats.
     Exact,
+    /// The same, scheduled op by op for the least memory: the CPU plugin's other schedule is for most at the same time.
+    OneByOne,
 }
 
 /// What a session did so far.
@@ -210,6 +212,7 @@ impl Session {
         let options = match effort {
             Effort::Least if self.is_on_cpu() => options.fast_compile(),
             Effort::Exact => with_rounding(options),
+            Effort::OneByOne => one_by_one(with_rounding(options)),
             Effort::Full | Effort::Least => options,
         };
         self.executable_with(canonical, located, signature, &options).map(|found| found.0)
@@ -300,6 +303,12 @@ fn compile_options(device: &Device) -> CompileOptions {
 /// `options` for a program in which narrow floats are rounded wherever it says so.
 fn with_rounding(mut options: CompileOptions) -> CompileOptions {
     options.flags.insert("xla_allow_excess_precision".to_owned(), FlagValue::Bool(false));
+    options
+}
+
+/// `options` for a program whose ops do not begin before they are needed.
+fn one_by_one(mut options: CompileOptions) -> CompileOptions {
+    options.flags.insert("xla_cpu_enable_concurrency_optimized_scheduler".to_owned(), FlagValue::Bool(false));
     options
 }
 

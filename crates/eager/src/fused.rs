@@ -14,6 +14,7 @@ pub(crate) mod compile;
 mod compose;
 pub(crate) mod cut;
 pub(crate) mod known;
+mod memory;
 pub(crate) mod open;
 mod report;
 

@@ -17,8 +17,8 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 
 /// Numbers kept on a device.
 const MOST_NUMBERS: usize = 1024;
-/// Tensors of numbers kept on a device.
-const MOST_PACKED: usize = 64;
+/// Programs whose last numbers are kept on a device.
+const MOST_PACKED: usize = 512;
 
 /// Calls that make so many bytes are started by their caller: if memory has run out, the error comes at their line. They
 /// take so long that it gains nothing to leave them to another thread.
@@ -61,22 +61,30 @@ pub(crate) enum Feed {
 #[derive(Default)]
 pub(crate) struct Starter {
     numbers: FxHashMap<(usize, bool, u64), Arc<Held>>,
-    packed: FxHashMap<(usize, DType, Vec<u64>), Arc<Held>>,
+    /// By device, type and the program that takes them.
+    packed: FxHashMap<(usize, DType, usize), (Vec<u64>, Arc<Held>)>,
 }
 
 impl Starter {
-    /// Numbers of 64 bits as one tensor.
-    pub(crate) fn packed(&mut self, core: &Core, device: usize, dtype: DType, bits: Vec<u64>) -> Result<Arc<Held>> {
-        let key = (device, dtype, bits);
-        if let Some(known) = self.packed.get(&key) {
-            return Ok(known.clone());
+    /// Numbers of 64 bits as one tensor, for the program `of`: what it took last time, if these are the same. Older ones are not
+    /// kept, since those of an optimizer's step never come again.
+    pub(crate) fn packed(
+        &mut self,
+        core: &Core,
+        (device, dtype, of): (usize, DType, usize),
+        bits: Vec<u64>,
+    ) -> Result<Arc<Held>> {
+        if let Some((known, held)) = self.packed.get(&(device, dtype, of))
+            && *known == bits
+        {
+            return Ok(held.clone());
         }
-        let bytes: Vec<u8> = key.2.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let held = core.send_bytes(device, &bytes, &TensorType::new(dtype, [key.2.len()]))?;
+        let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let held = core.send_bytes(device, &bytes, &TensorType::new(dtype, [bits.len()]))?;
         if self.packed.len() >= MOST_PACKED {
             self.packed.clear();
         }
-        self.packed.insert(key, held.clone());
+        self.packed.insert((device, dtype, of), (bits, held.clone()));
         Ok(held)
     }
 }

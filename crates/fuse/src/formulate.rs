@@ -6,7 +6,8 @@
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
-//! [computed once](computed_once), and what is overwritten [read first](read_first). In loops, the largest elements and
+//! [computed once](computed_once), what is overwritten [read first](read_first), and what only moves elements
+//! [made late](made_late). In loops, the largest elements and
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys
 //! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
@@ -24,6 +25,7 @@ mod host_finish;
 mod host_product;
 mod joined_dims;
 mod layout;
+mod made_late;
 mod ordered;
 mod packed_sort;
 mod phases;
@@ -149,7 +151,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         .chain([layout::TOLD])
         .chain(WITH_BLAS.iter().map(of))
         .chain(AFTER_LAYOUT.iter().map(of))
-        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD, read_first::TOLD])
+        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD, read_first::TOLD, made_late::TOLD])
         .chain(OF_LOOPS.iter().map(of))
 }
 
@@ -180,6 +182,7 @@ impl Formulating<'_> {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;
+            graph = made_late::made_late(&graph, self.changes, self.within)?;
         }
         self.ops(&graph, OF_LOOPS)
     }

@@ -211,10 +211,11 @@ impl Bundle {
     }
 
     fn inputs(&self, core: &Core, starter: &mut Starter, fused: &Fused) -> Result<Vec<Arc<Held>>> {
+        let of = Arc::as_ptr(&self.job).addr();
         let input = |input: &Input| match *input {
             Input::Outer(i) => self.outer.get(i).cloned().ok_or_else(|| Error::internal("a region's input is missing")),
-            Input::Floats => starter.packed(core, self.device, DType::F64, self.numbers(true)),
-            Input::Ints => starter.packed(core, self.device, DType::I64, self.numbers(false)),
+            Input::Floats => starter.packed(core, (self.device, DType::F64, of), self.numbers(true)),
+            Input::Ints => starter.packed(core, (self.device, DType::I64, of), self.numbers(false)),
             Input::Seeds => {
                 let seeds: Vec<u8> = self.seeds().flatten().flat_map(u64::to_le_bytes).collect();
                 core.send_bytes(self.device, &seeds, &TensorType::new(DType::U64, [seeds.len() / 16, 2]))

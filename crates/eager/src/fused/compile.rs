@@ -1,6 +1,7 @@
 //! Programs of regions, made on a thread of their own.
 
 use crate::fused::compose::{Composed, Part, compose};
+use crate::fused::memory::one_by_one;
 use crate::plan::Kernel;
 use driver::{Numerics, Options, Session};
 use ir::Loc;
@@ -156,6 +157,8 @@ fn make(session: &Session, order: &Order) -> Result<Fused, String> {
     let Composed { graph, inputs } = composed;
     // Roundings are those of the ops one by one: a result must not hang on what was recorded around it.
     let options = Options { numerics: Numerics::Exact, ..Options::from_env() };
-    let kernel = session.bundle(&graph, &options).map_err(|e| e.to_string())?;
+    let kernels: Vec<_> = order.calls.iter().map(|(kernel, _)| kernel).collect();
+    let apart = one_by_one(&kernels, &parts, &order.stream, &order.live).map_err(|e| e.to_string())?;
+    let kernel = session.bundle(&graph, &options, Some(apart)).map_err(|e| e.to_string())?;
     Ok(Fused { kernel, inputs, took: start.elapsed() })
 }

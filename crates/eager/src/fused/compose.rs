@@ -51,9 +51,9 @@ pub(crate) fn compose(name: &str, parts: &[Part<'_>], stream: &[u64], live: &[bo
 }
 
 /// A stream, taken apart.
-struct Wires<'a> {
+pub(super) struct Wires<'a> {
     /// By call, the words of its inputs.
-    calls: Vec<&'a [u64]>,
+    pub(super) calls: Vec<&'a [u64]>,
     /// Types of what goes into the region.
     outer: Vec<TensorType>,
     floats: usize,
@@ -62,7 +62,7 @@ struct Wires<'a> {
 }
 
 impl<'a> Wires<'a> {
-    fn of(parts: &[Part<'_>], stream: &'a [u64]) -> Result<Wires<'a>> {
+    pub(super) fn of(parts: &[Part<'_>], stream: &'a [u64]) -> Result<Wires<'a>> {
         let mut wires = Wires { calls: vec![], outer: vec![], floats: 0, ints: 0, seeds: 0 };
         let mut rest = stream;
         for part in parts {

@@ -650,6 +650,48 @@ fn of_two_gradients_that_read_what_the_other_overwrites_one_waits() {
     assert_eq!(rules(&changes).iter().filter(|&&rule| rule == "read-before-overwritten").count(), 1);
 }
 
+/// A padded input of `rows` rows, multiplied at once and again after so many ops, with what a product gave in their middle.
+fn read_early_and_late(rows: usize, ops: usize) -> Graph {
+    let b = Builder::new("padded");
+    at(&b, 3);
+    let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [rows, 16]));
+    let w = b.input("w", InputKind::User, TensorType::new(DType::F32, [16, 32]));
+    let zero = b.scalar(Number::Int(0), DType::F32).unwrap();
+    let padded = b.pad(x, zero, &[0, 0], &[0, 16], &[0, 0]).unwrap();
+    let deep = |v| (0..ops).try_fold(v, |v, _| b.unary(Unary::Tanh, v)).unwrap();
+    let early = deep(dot(&b, padded, w, &[1], &[1]));
+    let middle = deep(dot(&b, early, w, &[1], &[0]));
+    b.output("late", OutputKind::User, dot(&b, middle, padded, &[0], &[0]));
+    b.finish()
+}
+
+#[test]
+fn what_is_moved_and_needed_late_is_made_late() {
+    let made = |platform, graph: &Graph| {
+        let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
+        assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
+        let late = after.outputs[0].value;
+        let products = |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
+        // Of the last product, what its second operand waits for: nothing, or the two others.
+        let waited = products(unpadded(&after, late));
+        (waited, rules(&changes).iter().filter(|&&r| r == "made-late").count())
+    };
+    assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 40)), (2, 1));
+    assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 8)), (0, 0), "it is needed soon");
+    assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(8, 40)), (0, 0), "too small");
+    assert_eq!(made(Platform::Cpu, &read_early_and_late(32, 40)), (0, 0), "there is nobody to ask");
+}
+
+fn is_product(op: &Op) -> bool {
+    matches!(op, Op::DotGeneral(_) | Op::Finished(_))
+}
+
+/// What the second operand of the last product before `v` is computed of.
+fn unpadded(graph: &Graph, v: ValueId) -> ValueId {
+    let node = graph.node(v);
+    if is_product(&node.op) { node.operands[1] } else { unpadded(graph, node.operands[0]) }
+}
+
 /// By node, whether `v` is computed of it.
 fn behind(graph: &Graph, v: ValueId) -> Vec<bool> {
     let mut behind = vec![false; graph.nodes().len()];

@@ -1,0 +1,251 @@
+//! What is cheap to make, made when it is needed.
+//!
+//! A padded activation, or a weight in another order, that the backward pass reads can be made as soon as its operand is there:
+//! XLA's schedule does so at once, and what the forward pass has made alike it keeps. Either way it is in memory from there to
+//! the backward pass: MobileNet's padded activations beside the activations, 35 of the 182 MB of its step's temporaries. So what
+//! moves elements only is made again of what stays in memory anyway, behind a value that is needed beside it: a truth value
+//! that the host gives when that is there chooses between the operand and nothing.
+
+use super::rebuild::Rebuild;
+use crate::measure::{Effort, bytes, is_elementwise};
+use crate::{Change, Changes, Class, Head};
+use ir::op::Convolution;
+use ir::{DType, Graph, Literal, LocId, Node, Number, Op, Operands, Result, ValueId};
+use rustc_hash::FxHashMap;
+
+/// Name, class and reason.
+pub(super) const TOLD: (&str, Class, &str) =
+    ("made-late", Class::Exact, "XLA's CPU makes at once what is needed much later, and keeps it in memory");
+
+/// The part of a program's inputs and outputs that is worth a call of the host and another pass over memory.
+const LEAST_OF: u64 = 2048;
+/// Bytes, likewise.
+const LEAST: u64 = 1 << 11;
+/// Nodes between that something could be made and that it is needed, from which on it is late: a part of all of them,
+/// but so many at least.
+const FAR_OF: usize = 16;
+const FAR: usize = 32;
+/// Nodes looked at for a value to wait for.
+const FARTHEST: usize = 64;
+/// Elementwise ops that are cheap enough to be done again.
+const MOST_OPS: usize = 3;
+/// Readers from which on XLA makes a loop's operand, instead of computing it in each.
+const MANY: usize = 8;
+
+/// `graph`, for a platform where the host takes calls, with what only moves elements made when it is needed.
+pub(super) fn made_late(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
+    let late = if changes.allows(TOLD.1) { late(graph) } else { Late::default() };
+    if late.is_empty() {
+        return Ok(graph.clone());
+    }
+    let mut making = Making { graph, to: Rebuild::of(graph), made: FxHashMap::default() };
+    for (i, node) in graph.nodes().iter().enumerate() {
+        let again = late.get(&ValueId::new(i)).map(Vec::as_slice).unwrap_or_default();
+        let mut operands = Operands::new();
+        for &operand in &node.operands {
+            operands.push(match again.iter().find(|(v, _)| *v == operand) {
+                Some(&(_, waited)) => making.again(operand, waited)?,
+                None => making.to.place(operand),
+            });
+        }
+        let value = making.to.push_node(Node { operands, ..node.clone() });
+        making.to.stand_for(value);
+        for (operand, _) in again {
+            let of = graph.node(*operand);
+            let (locs, before) = (vec![within.unwrap_or(of.loc)], Head::of(&of.op));
+            let after = vec![Head::of(&Op::HostBarrier), Head::of(&Op::Select), before];
+            changes.push(Change { rule: TOLD.0, class: TOLD.1, locs, before, after });
+        }
+    }
+    Ok(making.to.finish(graph))
+}
+
+/// By reader, those of its operands that are made again for it, each with what that waits for.
+type Late = FxHashMap<ValueId, Vec<(ValueId, ValueId)>>;
+
+fn late(graph: &Graph) -> Late {
+    let (ready, uses) = (ready(graph), crate::measure::uses(graph));
+    let far = FAR.max(graph.nodes().len() / FAR_OF);
+    let ends = graph.inputs.iter().map(|i| i.value).chain(graph.outputs.iter().map(|o| o.value));
+    let least = LEAST.max(ends.map(|v| bytes(&graph.node(v).ty)).sum::<u64>() / LEAST_OF);
+    // By what is made, what that waited for last.
+    let mut waits: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+    let mut late = Late::default();
+    for (i, node) in graph.nodes().iter().enumerate().filter(|(_, n)| !moves(&n.op)) {
+        let needed = node.operands.iter().map(|v| ready[v.index()]).max().unwrap_or(0);
+        for (n, &operand) in node.operands.iter().enumerate().filter(|(_, v)| ready[v.index()] + far <= needed) {
+            let Some(chain) = Chain::of(graph, node, n, &uses).filter(|chain| chain.bytes >= least) else { continue };
+            let last = waits.get(&chain.largest).copied().filter(|waited| waited.index() + far > needed);
+            let after = ready[operand.index()] + far / 2;
+            if let Some(waited) = last.or_else(|| in_memory(graph, node, operand, after)) {
+                waits.insert(chain.largest, waited);
+                late.entry(ValueId::new(i)).or_default().push((operand, waited));
+            }
+        }
+    }
+    late
+}
+
+/// By node, after which of the nodes it can be made: an op that computes stands for its own place.
+fn ready(graph: &Graph) -> Vec<usize> {
+    let mut ready: Vec<usize> = Vec::with_capacity(graph.nodes().len());
+    for (i, node) in graph.nodes().iter().enumerate() {
+        let operands = node.operands.iter().map(|v| ready[v.index()]).max().unwrap_or(0);
+        ready.push(match node.op {
+            Op::Input { .. } | Op::Constant(_) => 0,
+            ref op if moves(op) => operands,
+            _ => i,
+        });
+    }
+    ready
+}
+
+/// Whether an op of one tensor only puts its elements elsewhere.
+fn moves(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Pad { .. }
+            | Op::Transpose { .. }
+            | Op::Reverse { .. }
+            | Op::Slice { .. }
+            | Op::Reshape { .. }
+            | Op::BroadcastInDim { .. }
+    )
+}
+
+/// Whether an op's result is made in memory, whatever reads it.
+fn is_made(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::DotGeneral(_)
+            | Op::Convolution(_)
+            | Op::Finished(_)
+            | Op::HostBarrier
+            | Op::Scatter(_)
+            | Op::ReduceWindow { .. }
+    )
+}
+
+/// Whether an op's result is in memory.
+fn is_there(op: &Op) -> bool {
+    is_made(op) || matches!(op, Op::Input { .. } | Op::Constant(_))
+}
+
+/// The operand that a cheap op, whatever else it reads, is made of: the only one that is not spread over it.
+fn spine(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let cheap = match node.op {
+        ref op if moves(op) => return node.operands.first().copied(),
+        Op::Unary(op) => Effort::of_unary(op) != Effort::Dear,
+        Op::Binary(op) => Effort::of_binary(op, &node.ty) == Effort::Cheap,
+        _ => false,
+    };
+    let is_spread = |v: &ValueId| matches!(graph.node(*v).op, Op::BroadcastInDim { .. } | Op::Constant(_));
+    let mut whole = node.operands.iter().copied().filter(|v| !is_spread(v));
+    whole.next().filter(|_| cheap && whole.next().is_none())
+}
+
+/// Cheap ops, one behind the other, that begin with what is in memory.
+struct Chain {
+    /// The largest tensor that one of them makes, or the reader of what they make.
+    largest: ValueId,
+    bytes: u64,
+}
+
+impl Chain {
+    /// What the `n`-th operand of `reader` is made by, if it is made in memory and more than what would be kept instead.
+    fn of(graph: &Graph, reader: &Node, n: usize, uses: &[usize]) -> Option<Chain> {
+        let (mut at, mut ops, mut is_shared) = (reader.operands[n], 0, false);
+        let mut chain = Chain { largest: at, bytes: 0 };
+        if matches!(&reader.op, Op::Convolution(c) if reorders(c, n)) {
+            chain.bytes = bytes(&graph.node(at).ty);
+        }
+        while !is_there(&graph.node(at).op) {
+            let node = graph.node(at);
+            if !matches!(node.op, Op::Reshape { .. }) && bytes(&node.ty) > chain.bytes {
+                chain = Chain { largest: at, bytes: bytes(&node.ty) };
+            }
+            is_shared |= uses[at.index()] >= MANY;
+            ops += usize::from(is_elementwise(&node.op));
+            at = spine(graph, node).filter(|_| ops <= MOST_OPS)?;
+        }
+        let in_loops = is_elementwise(&reader.op) || matches!(reader.op, Op::Reduce { .. });
+        let root = graph.node(at);
+        let stays = matches!(root.op, Op::Input { .. }) || chain.bytes > bytes(&root.ty);
+        (stays && (!in_loops || is_shared)).then_some(chain)
+    }
+}
+
+/// Whether XLA's CPU puts the `n`-th operand of a convolution in another order first: it takes inputs with their batch first
+/// and their features last, and kernels with their features last.
+fn reorders(c: &Convolution, n: usize) -> bool {
+    let in_order = match n {
+        0 => std::iter::once(c.input_batch).chain(c.input_spatial.iter().copied()).chain([c.input_feature]).is_sorted(),
+        _ => {
+            let features = [c.kernel_input_feature, c.kernel_output_feature];
+            c.kernel_spatial.iter().copied().chain(features).is_sorted()
+        }
+    };
+    !c.host && !in_order
+}
+
+/// The last value in memory that stands behind `after` and is needed for `reader` beside `operand`.
+fn in_memory(graph: &Graph, reader: &Node, operand: ValueId, after: usize) -> Option<ValueId> {
+    let (mut open, mut seen, mut best) = (vec![], vec![], None);
+    open.extend(reader.operands.iter().copied().filter(|&v| v != operand));
+    while let Some(v) = open.pop() {
+        if seen.len() >= FARTHEST || v.index() < after || seen.contains(&v) {
+            continue;
+        }
+        seen.push(v);
+        if is_made(&graph.node(v).op) {
+            best = best.max(Some(v));
+        } else {
+            open.extend(&graph.node(v).operands);
+        }
+    }
+    best
+}
+
+/// A graph being built in which values are made again.
+struct Making<'a> {
+    graph: &'a Graph,
+    to: Rebuild,
+    /// By value and what it waited for, where it stands.
+    made: FxHashMap<(ValueId, ValueId), ValueId>,
+}
+
+impl Making<'_> {
+    /// `v` of the old graph, made when `waited` is there.
+    fn again(&mut self, v: ValueId, waited: ValueId) -> Result<ValueId> {
+        if let Some(&made) = self.made.get(&(v, waited)) {
+            return Ok(made);
+        }
+        let node = self.graph.node(v);
+        self.to.set_loc(node.loc);
+        let made = match spine(self.graph, node).filter(|_| !is_there(&node.op)) {
+            None => self.behind(v, waited)?,
+            Some(of) => {
+                let first = self.again(of, waited)?;
+                let operand = |&v: &ValueId| if v == of { first } else { self.to.place(v) };
+                let operands = node.operands.iter().map(operand).collect();
+                self.to.push_node(Node { operands, ..node.clone() })
+            }
+        };
+        self.made.insert((v, waited), made);
+        Ok(made)
+    }
+
+    /// `v`, which is there, behind `waited`.
+    fn behind(&mut self, v: ValueId, waited: ValueId) -> Result<ValueId> {
+        let (value, waited) = (self.to.place(v), self.to.place(waited));
+        let ty = self.to.ty(value)?.clone();
+        if ty.shape.is_empty() {
+            return self.to.push(Op::HostBarrier, &[value, waited]);
+        }
+        let yes = self.to.push(Op::Constant(Literal::splat(Number::Int(1), DType::Bool, [])), &[])?;
+        let yes = self.to.push(Op::HostBarrier, &[yes, waited])?;
+        let nothing = self.to.push(Op::Constant(Literal::splat(Number::Int(0), ty.dtype, [])), &[])?;
+        let (yes, nothing) = (self.to.broadcast(yes, ty.shape.clone())?, self.to.broadcast(nothing, ty.shape)?);
+        self.to.push(Op::Select, &[yes, value, nothing])
+    }
+}
