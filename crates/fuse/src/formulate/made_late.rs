@@ -113,22 +113,23 @@ fn moves(op: &Op) -> bool {
     )
 }
 
-/// Whether an op's result is made in memory, whatever reads it.
-fn is_made(op: &Op) -> bool {
-    matches!(
-        op,
+/// Whether an op's result, a tensor, is made in memory, whatever reads it.
+fn is_made(node: &Node) -> bool {
+    let by_itself = matches!(
+        node.op,
         Op::DotGeneral(_)
             | Op::Convolution(_)
             | Op::Finished(_)
             | Op::HostBarrier
             | Op::Scatter(_)
             | Op::ReduceWindow { .. }
-    )
+    );
+    by_itself && node.ty.tensor().is_some()
 }
 
-/// Whether an op's result is in memory.
-fn is_there(op: &Op) -> bool {
-    is_made(op) || matches!(op, Op::Input { .. } | Op::Constant(_))
+/// Whether a value is in memory.
+fn is_there(node: &Node) -> bool {
+    is_made(node) || matches!(node.op, Op::Input { .. } | Op::Constant(_))
 }
 
 /// The operand that a cheap op, whatever else it reads, is made of: the only one that is not spread over it.
@@ -159,7 +160,7 @@ impl Chain {
         if matches!(&reader.op, Op::Convolution(c) if reorders(c, n)) {
             chain.bytes = bytes(&graph.node(at).ty);
         }
-        while !is_there(&graph.node(at).op) {
+        while !is_there(graph.node(at)) {
             let node = graph.node(at);
             if !matches!(node.op, Op::Reshape { .. }) && bytes(&node.ty) > chain.bytes {
                 chain = Chain { largest: at, bytes: bytes(&node.ty) };
@@ -197,7 +198,7 @@ fn in_memory(graph: &Graph, reader: &Node, operand: ValueId, after: usize) -> Op
             continue;
         }
         seen.push(v);
-        if is_made(&graph.node(v).op) {
+        if is_made(graph.node(v)) {
             best = best.max(Some(v));
         } else {
             open.extend(&graph.node(v).operands);
@@ -222,7 +223,7 @@ impl Making<'_> {
         }
         let node = self.graph.node(v);
         self.to.set_loc(node.loc);
-        let made = match spine(self.graph, node).filter(|_| !is_there(&node.op)) {
+        let made = match spine(self.graph, node).filter(|_| !is_there(node)) {
             None => self.behind(v, waited)?,
             Some(of) => {
                 let first = self.again(of, waited)?;
