@@ -669,7 +669,7 @@ fn read_early_and_late(rows: usize, ops: usize) -> Graph {
 fn what_is_moved_and_needed_late_is_made_late() {
     let made = |platform, graph: &Graph| {
         let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
-        assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
+        assert_same_bits(graph, &after, &Random(1).inputs(graph, false)); // NaN would be all there is behind sums
         let late = after.outputs[0].value;
         let products = |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
         // Of the last product, what its second operand waits for: nothing, or the two others.
@@ -727,7 +727,7 @@ fn random_moves_made_late_keep_their_bits() {
         let mut r = Random(seed);
         let graph = moved_about(&mut r);
         let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-        assert_same_bits(&graph, &after, &r.inputs(&graph, true));
+        assert_same_bits(&graph, &after, &r.inputs(&graph, seed % 8 == 0)); // NaN often is all there is behind sums
         made += usize::from(rules(&changes).contains(&"made-late"));
     }
     assert!(made as u64 > ROUNDS / 10, "{made}");
