@@ -61,30 +61,30 @@ pub(crate) enum Feed {
 #[derive(Default)]
 pub(crate) struct Starter {
     numbers: FxHashMap<(usize, bool, u64), Arc<Held>>,
-    /// By device, type and the program that takes them.
-    packed: FxHashMap<(usize, DType, usize), (Vec<u64>, Arc<Held>)>,
+    packed: FxHashMap<Takes, Packed>,
 }
 
+/// By device and type, the program that takes packed numbers.
+type Takes = (usize, DType, usize);
+/// Numbers, and where they are.
+type Packed = (Vec<u64>, Arc<Held>);
+
 impl Starter {
-    /// Numbers of 64 bits as one tensor, for the program `of`: what it took last time, if these are the same. Older ones are not
-    /// kept, since those of an optimizer's step never come again.
-    pub(crate) fn packed(
-        &mut self,
-        core: &Core,
-        (device, dtype, of): (usize, DType, usize),
-        bits: Vec<u64>,
-    ) -> Result<Arc<Held>> {
-        if let Some((known, held)) = self.packed.get(&(device, dtype, of))
+    /// Numbers of 64 bits as one tensor: what the program took last time, if these are the same. Older ones are not kept, since
+    /// those of an optimizer's step never come again.
+    pub(crate) fn packed(&mut self, core: &Core, takes: Takes, bits: Vec<u64>) -> Result<Arc<Held>> {
+        if let Some((known, held)) = self.packed.get(&takes)
             && *known == bits
         {
             return Ok(held.clone());
         }
+        let (device, dtype, _) = takes;
         let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let held = core.send_bytes(device, &bytes, &TensorType::new(dtype, [bits.len()]))?;
         if self.packed.len() >= MOST_PACKED {
             self.packed.clear();
         }
-        self.packed.insert((device, dtype, of), (bits, held.clone()));
+        self.packed.insert(takes, (bits, held.clone()));
         Ok(held)
     }
 }

@@ -671,7 +671,8 @@ fn what_is_moved_and_needed_late_is_made_late() {
         let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
         assert_same_bits(graph, &after, &Random(1).inputs(graph, false)); // NaN would be all there is behind sums
         let late = after.outputs[0].value;
-        let products = |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
+        let products =
+            |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
         // Of the last product, what its second operand waits for: nothing, or the two others.
         let waited = products(unpadded(&after, late));
         (waited, rules(&changes).iter().filter(|&&r| r == "made-late").count())

@@ -36,7 +36,13 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         add_op,
-        &[ok("f32[3], 2"), ok("i32[3], 2.5"), ok("f16[], 1, alpha=3"), ok("bf16[2]{-0.333,-0.335}, 0.33333333"), ok("bool[2], 1")],
+        &[
+            ok("f32[3], 2"),
+            ok("i32[3], 2.5"),
+            ok("f16[], 1, alpha=3"),
+            ok("bf16[2]{-0.333,-0.335}, 0.33333333"),
+            ok("bool[2], 1"),
+        ],
     )
     .variants(&["add_.Scalar", "add.Scalar_out"]),
     OpDef::new(

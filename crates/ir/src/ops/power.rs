@@ -143,7 +143,13 @@ pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -
     if dtype == DType::Bool {
         return not_implemented("pow", dtype);
     }
-    elementwise_rounded(c, b, [base, exponent], dtype, |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) })
+    elementwise_rounded(
+        c,
+        b,
+        [base, exponent],
+        dtype,
+        |[x, y]| if dtype.is_int() { integer_power(x, y) } else { x.pow(y) },
+    )
 }
 
 /// A negative exponent gives what rounds towards zero: 1, -1 or 0.
