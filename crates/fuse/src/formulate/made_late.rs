@@ -250,3 +250,105 @@ impl Making<'_> {
         self.to.push(Op::Select, &[yes, value, nothing])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Random, assert_same_bits, at, dot, formulated_for};
+    use super::super::tests::{ROUNDS, behind, rules};
+    use crate::{Class, Platform};
+    use ir::{Builder, DType, Graph, InputKind, Number, Op, OutputKind, TensorType, Unary, ValueId};
+
+    /// A padded input of `rows` rows, multiplied at once and again after so many ops, with what a product gave in their middle.
+    fn read_early_and_late(rows: usize, ops: usize) -> Graph {
+        let b = Builder::new("padded");
+        at(&b, 3);
+        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [rows, 16]));
+        let w = b.input("w", InputKind::User, TensorType::new(DType::F32, [16, 32]));
+        let zero = b.scalar(Number::Int(0), DType::F32).unwrap();
+        let padded = b.pad(x, zero, &[0, 0], &[0, 16], &[0, 0]).unwrap();
+        let deep = |v| (0..ops).try_fold(v, |v, _| b.unary(Unary::Tanh, v)).unwrap();
+        let early = deep(dot(&b, padded, w, &[1], &[1]));
+        let middle = deep(dot(&b, early, w, &[1], &[0]));
+        b.output("late", OutputKind::User, dot(&b, middle, padded, &[0], &[0]));
+        b.finish()
+    }
+
+    #[test]
+    fn what_is_moved_and_needed_late_is_made_late() {
+        let made = |platform, graph: &Graph| {
+            let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
+            assert_same_bits(graph, &after, &Random(1).inputs(graph, false)); // NaN would be all there is behind sums
+            let late = after.outputs[0].value;
+            let products =
+                |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
+            // Of the last product, what its second operand waits for: nothing, or the two others.
+            let waited = products(unpadded(&after, late));
+            (waited, rules(&changes).iter().filter(|&&r| r == "made-late").count())
+        };
+        assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 40)), (2, 1));
+        assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 8)), (0, 0), "it is needed soon");
+        assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(8, 40)), (0, 0), "too small");
+        assert_eq!(made(Platform::Cpu, &read_early_and_late(32, 40)), (0, 0), "there is nobody to ask");
+    }
+
+    /// An input or a product, moved about at random, multiplied early and, some ops later, late.
+    fn moved_about(r: &mut Random) -> Graph {
+        let b = Builder::new("moved");
+        let (rows, columns) = (r.within(1, 6), r.within(1, 6));
+        let input = |name: &str, shape: [usize; 2]| b.input(name, InputKind::User, TensorType::new(DType::F32, shape));
+        let mut v = input("x", [rows, columns]);
+        if r.below(2) == 0 {
+            let inner = r.within(1, 5);
+            v = dot(&b, v, input("by", [inner, columns]), &[1], &[1]);
+        }
+        if r.below(2) == 0 {
+            let bias = b.input("bias", InputKind::User, TensorType::new(DType::F32, [b.shape(v)[1]]));
+            v = b.add(v, b.broadcast_in_dim(bias, &b.shape(v), &[1]).unwrap()).unwrap();
+        }
+        for _ in 0..r.within(1, 3) {
+            let shape = b.shape(v);
+            v = match r.below(4) {
+                0 => b.transpose(v, &[1, 0]).unwrap(),
+                1 => b.reverse(v, &[r.below(2)]).unwrap(),
+                2 => b.slice(v, &[0, 0], &[r.within(1, shape[0]), r.within(1, shape[1])], &[1, 1]).unwrap(),
+                _ => {
+                    let zero = b.scalar(Number::Int(0), DType::F32).unwrap();
+                    let mut edge = || [r.below(24) as i64, r.below(24) as i64];
+                    let (low, high) = (edge(), edge());
+                    b.pad(v, zero, &low, &high, &[r.below(2), 0]).unwrap()
+                }
+            };
+        }
+        let width = r.within(1, 5);
+        let w = input("w", [width, b.shape(v)[1]]);
+        let count = r.below(60);
+        let deep = |v| (0..count).try_fold(v, |v, i| b.unary([Unary::Tanh, Unary::Negate][i % 2], v)).unwrap();
+        let middle = dot(&b, deep(dot(&b, v, w, &[1], &[1])), input("turn", [width, width]), &[1], &[0]);
+        b.output("late", OutputKind::User, dot(&b, deep(middle), v, &[0], &[0]));
+        b.output("middle", OutputKind::User, middle);
+        b.finish()
+    }
+
+    #[test]
+    fn random_moves_made_late_keep_their_bits() {
+        let mut made = 0;
+        for seed in 0..2 * ROUNDS {
+            let mut r = Random(seed);
+            let graph = moved_about(&mut r);
+            let (after, changes) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+            assert_same_bits(&graph, &after, &r.inputs(&graph, seed % 8 == 0)); // NaN often is all there is behind sums
+            made += usize::from(rules(&changes).contains(&"made-late"));
+        }
+        assert!(made as u64 > ROUNDS / 10, "{made}");
+    }
+
+    fn is_product(op: &Op) -> bool {
+        matches!(op, Op::DotGeneral(_) | Op::Finished(_))
+    }
+
+    /// What the second operand of the last product before `v` is computed of.
+    fn unpadded(graph: &Graph, v: ValueId) -> ValueId {
+        let node = graph.node(v);
+        if is_product(&node.op) { node.operands[1] } else { unpadded(graph, node.operands[0]) }
+    }
+}

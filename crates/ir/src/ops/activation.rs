@@ -248,11 +248,7 @@ pub(super) fn on_floats<const N: usize>(
     names: [&str; N],
     f: impl for<'e> FnOnce([Expr<'e>; N]) -> Expr<'e>,
 ) -> Result<ValueId> {
-    let dtype = float_type(c, b, op, &names)?;
-    if !dtype.is_float() {
-        return not_implemented(op, dtype);
-    }
-    let operands = operands(c, b, names)?;
+    let (dtype, operands) = (real_type(c, b, op, &names)?, operands(c, b, names)?);
     require_fit(c, &operands, dtype.accumulator())?;
     elementwise(c, b, operands, dtype, f)
 }
@@ -265,13 +261,17 @@ pub(super) fn on_rounded_floats<const N: usize>(
     names: [&str; N],
     f: impl for<'e> FnOnce([Expr<'e>; N]) -> Expr<'e>,
 ) -> Result<ValueId> {
-    let dtype = float_type(c, b, op, &names)?;
-    if !dtype.is_float() {
-        return not_implemented(op, dtype);
-    }
-    let operands = operands(c, b, names)?;
+    let (dtype, operands) = (real_type(c, b, op, &names)?, operands(c, b, names)?);
     require_fit(c, &operands, dtype)?;
     elementwise_rounded(c, b, operands, dtype, f)
+}
+
+/// [`float_type`], which is to be a real one.
+fn real_type(c: &Call<'_>, b: &Builder, op: &str, names: &[&str]) -> Result<DType> {
+    match float_type(c, b, op, names)? {
+        dtype if dtype.is_float() => Ok(dtype),
+        dtype => not_implemented(op, dtype),
+    }
 }
 
 /// Refuses numbers that the kernels, which compute in `dtype`, cannot take over.
