@@ -2,9 +2,10 @@
 //!
 //! A padded activation, or a weight in another order, that the backward pass reads can be made as soon as its operand is there:
 //! XLA's schedule does so at once, and what the forward pass has made alike it keeps. Either way it is in memory from there to
-//! the backward pass: MobileNet's padded activations beside the activations, 35 of the 182 MB of its step's temporaries. So what
-//! moves elements only is made again of what stays in memory anyway, behind a value that is needed beside it: a truth value
-//! that the host gives when that is there chooses between the operand and nothing.
+//! the backward pass: MobileNet's padded activations beside the activations, 35 of the 182 MB of its step's temporaries. An
+//! exponential, or its like, that several loops read it makes once, and keeps as well: GELU's `erf` beside GELU's operand. So
+//! what moves elements only, and a dear op of an element, is made again of what stays in memory anyway, behind a value that is
+//! needed beside it: a truth value that the host gives when that is there chooses between the operand and nothing.
 
 use super::rebuild::Rebuild;
 use crate::measure::{Effort, bytes, is_elementwise};
@@ -12,6 +13,7 @@ use crate::{Change, Changes, Class, Head};
 use ir::op::Convolution;
 use ir::{DType, Graph, Literal, LocId, Node, Number, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// Name, class and reason.
 pub(super) const TOLD: (&str, Class, &str) =
@@ -27,10 +29,14 @@ const FAR_OF: usize = 16;
 const FAR: usize = 32;
 /// Nodes looked at for a value to wait for.
 const FARTHEST: usize = 64;
-/// Elementwise ops that are cheap enough to be done again.
+/// Elementwise ops that are cheap enough to be done again, besides one that is dear: that takes what reading memory takes.
 const MOST_OPS: usize = 3;
 /// Readers from which on XLA makes a loop's operand, instead of computing it in each.
 const MANY: usize = 8;
+/// The same, for an operand that something dear has to be computed for.
+const SEVERAL: usize = 2;
+/// A reader and those behind it in its loop, as far as they are looked at.
+const MOST_BEHIND: usize = 4;
 
 /// `graph`, for a platform where the host takes calls, with what only moves elements made when it is needed.
 pub(super) fn made_late(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
@@ -64,7 +70,7 @@ pub(super) fn made_late(graph: &Graph, changes: &mut Changes, within: Option<Loc
 type Late = FxHashMap<ValueId, Vec<(ValueId, ValueId)>>;
 
 fn late(graph: &Graph) -> Late {
-    let (ready, uses) = (ready(graph), crate::measure::uses(graph));
+    let (ready, readers) = (ready(graph), Readers::of(graph));
     let far = FAR.max(graph.nodes().len() / FAR_OF);
     let ends = graph.inputs.iter().map(|i| i.value).chain(graph.outputs.iter().map(|o| o.value));
     let least = LEAST.max(ends.map(|v| bytes(&graph.node(v).ty)).sum::<u64>() / LEAST_OF);
@@ -72,18 +78,63 @@ fn late(graph: &Graph) -> Late {
     let mut waits: FxHashMap<ValueId, ValueId> = FxHashMap::default();
     let mut late = Late::default();
     for (i, node) in graph.nodes().iter().enumerate().filter(|(_, n)| !moves(&n.op)) {
-        let needed = node.operands.iter().map(|v| ready[v.index()]).max().unwrap_or(0);
+        let needed = needed(graph, &readers, &ready, i);
         for (n, &operand) in node.operands.iter().enumerate().filter(|(_, v)| ready[v.index()] + far <= needed) {
-            let Some(chain) = Chain::of(graph, node, n, &uses).filter(|chain| chain.bytes >= least) else { continue };
+            let Some(chain) = Chain::of(graph, i, n, &readers).filter(|chain| chain.bytes >= least) else { continue };
             let last = waits.get(&chain.largest).copied().filter(|waited| waited.index() + far > needed);
             let after = ready[operand.index()] + far / 2;
-            if let Some(waited) = last.or_else(|| in_memory(graph, node, operand, after)) {
+            if let Some(waited) = last.or_else(|| in_memory(graph, &readers, i, operand, after)) {
                 waits.insert(chain.largest, waited);
                 late.entry(ValueId::new(i)).or_default().push((operand, waited));
             }
         }
     }
     late
+}
+
+/// After which of the nodes what node `i` is computed of is there: all of it, and what else its loop reads, if that stands
+/// before it.
+fn needed(graph: &Graph, readers: &Readers, ready: &[usize], i: usize) -> usize {
+    let of = |at: usize| graph.nodes()[at].operands.iter().map(|v| ready[v.index()]).filter(|&at| at < i).max();
+    readers.in_loop(graph, i).filter_map(of).max().unwrap_or(0)
+}
+
+/// Who reads the values of a graph.
+struct Readers {
+    uses: Vec<usize>,
+    /// By value, the last node that reads it.
+    last: Vec<usize>,
+    /// The same, or that reads what is cheaply computed of it, in each loop again; beyond all if it is an output.
+    last_in_loops: Vec<usize>,
+}
+
+impl Readers {
+    fn of(graph: &Graph) -> Readers {
+        let count = graph.nodes().len();
+        let (mut last, mut last_in_loops) = (vec![0; count], vec![0; count]);
+        graph.outputs.iter().for_each(|o| last_in_loops[o.value.index()] = count);
+        for (i, node) in graph.nodes().iter().enumerate().rev() {
+            let is_cheap = matches!(effort(node), Some(Effort::Bit | Effort::Cheap));
+            let read = if is_cheap || matches!(node.op, Op::Reshape { .. }) { last_in_loops[i] } else { i };
+            for v in &node.operands {
+                last[v.index()] = last[v.index()].max(i);
+                last_in_loops[v.index()] = last_in_loops[v.index()].max(read);
+            }
+        }
+        Readers { uses: crate::measure::uses(graph), last, last_in_loops }
+    }
+
+    /// Node `i`, and those behind it that are in one loop with it, if they are elementwise.
+    fn in_loop<'a>(&'a self, graph: &'a Graph, i: usize) -> impl Iterator<Item = usize> + 'a {
+        std::iter::successors(Some(i), |&at| self.only(graph, at)).take(MOST_BEHIND)
+    }
+
+    /// The only node that reads the value of node `i`, if both are elementwise.
+    fn only(&self, graph: &Graph, i: usize) -> Option<usize> {
+        let is_one = |at: usize| is_elementwise(&graph.nodes()[at].op);
+        let next = self.last[i];
+        (self.uses[i] == 1 && next > i && is_one(i) && is_one(next)).then_some(next)
+    }
 }
 
 /// By node, after which of the nodes it can be made: an op that computes stands for its own place.
@@ -132,20 +183,26 @@ fn is_there(node: &Node) -> bool {
     is_made(node) || matches!(node.op, Op::Input { .. } | Op::Constant(_))
 }
 
-/// The operand that a cheap op, whatever else it reads, is made of: the only one that is not spread over it.
-fn spine(graph: &Graph, node: &Node) -> Option<ValueId> {
-    let cheap = match node.op {
-        ref op if moves(op) => return node.operands.first().copied(),
-        Op::Unary(op) => Effort::of_unary(op) != Effort::Dear,
-        Op::Binary(op) => Effort::of_binary(op, &node.ty) == Effort::Cheap,
-        _ => false,
-    };
-    let is_spread = |v: &ValueId| matches!(graph.node(*v).op, Op::BroadcastInDim { .. } | Op::Constant(_));
-    let mut whole = node.operands.iter().copied().filter(|v| !is_spread(v));
-    whole.next().filter(|_| cheap && whole.next().is_none())
+/// What an element of an op takes, if the op may be made again.
+fn effort(node: &Node) -> Option<Effort> {
+    match node.op {
+        Op::Unary(op) => Some(Effort::of_unary(op)),
+        Op::Binary(op) => Some(Effort::of_binary(op, &node.ty)).filter(|&effort| effort != Effort::Dear),
+        _ => None,
+    }
 }
 
-/// Cheap ops, one behind the other, that begin with what is in memory.
+/// The operand that an op, whatever else it reads, is made of: the only one that is not spread over it.
+fn spine(graph: &Graph, node: &Node) -> Option<ValueId> {
+    if moves(&node.op) {
+        return node.operands.first().copied();
+    }
+    let is_spread = |v: &ValueId| matches!(graph.node(*v).op, Op::BroadcastInDim { .. } | Op::Constant(_));
+    let mut whole = node.operands.iter().copied().filter(|v| !is_spread(v));
+    whole.next().filter(|_| effort(node).is_some() && whole.next().is_none())
+}
+
+/// Ops that may be made again, one behind the other, that begin with what is in memory.
 struct Chain {
     /// The largest tensor that one of them makes, or the reader of what they make.
     largest: ValueId,
@@ -153,11 +210,12 @@ struct Chain {
 }
 
 impl Chain {
-    /// What the `n`-th operand of `reader` is made by, if it is made in memory and more than what would be kept instead.
-    fn of(graph: &Graph, reader: &Node, n: usize, uses: &[usize]) -> Option<Chain> {
-        let (mut at, mut ops, mut is_shared) = (reader.operands[n], 0, false);
+    /// What the `n`-th operand of node `reader` is made by, if it is made in memory and more than what would be kept instead.
+    fn of(graph: &Graph, reader: usize, n: usize, readers: &Readers) -> Option<Chain> {
+        let (at_reader, uses) = (&graph.nodes()[reader], |v: ValueId| readers.uses[v.index()]);
+        let (mut at, mut cheap, mut dear, mut most_uses, mut is_shared) = (at_reader.operands[n], 0, 0, 0, false);
         let mut chain = Chain { largest: at, bytes: 0 };
-        if matches!(&reader.op, Op::Convolution(c) if reorders(c, n)) {
+        if matches!(&at_reader.op, Op::Convolution(c) if reorders(c, n)) {
             chain.bytes = bytes(&graph.node(at).ty);
         }
         while !is_there(graph.node(at)) {
@@ -165,13 +223,17 @@ impl Chain {
             if !matches!(node.op, Op::Reshape { .. }) && bytes(&node.ty) > chain.bytes {
                 chain = Chain { largest: at, bytes: bytes(&node.ty) };
             }
-            is_shared |= uses[at.index()] >= MANY;
-            ops += usize::from(is_elementwise(&node.op));
-            at = spine(graph, node).filter(|_| ops <= MOST_OPS)?;
+            let is_dear = effort(node) == Some(Effort::Dear);
+            *if is_dear { &mut dear } else { &mut cheap } += usize::from(is_elementwise(&node.op));
+            most_uses = most_uses.max(uses(at));
+            is_shared |= most_uses >= if is_dear { SEVERAL } else { MANY };
+            at = spine(graph, node).filter(|_| cheap <= MOST_OPS && dear <= 1)?;
         }
-        let in_loops = is_elementwise(&reader.op) || matches!(reader.op, Op::Reduce { .. });
+        let in_loops = is_elementwise(&at_reader.op) || matches!(at_reader.op, Op::Reduce { .. });
         let root = graph.node(at);
-        let stays = matches!(root.op, Op::Input { .. }) || chain.bytes > bytes(&root.ty);
+        let is_input = matches!(root.op, Op::Input { .. });
+        let stays =
+            is_input || dear > 0 && readers.last_in_loops[at.index()] >= reader || chain.bytes > bytes(&root.ty);
         (stays && (!in_loops || is_shared)).then_some(chain)
     }
 }
@@ -189,17 +251,24 @@ fn reorders(c: &Convolution, n: usize) -> bool {
     !c.host && !in_order
 }
 
-/// The last value in memory that stands behind `after` and is needed for `reader` beside `operand`.
-fn in_memory(graph: &Graph, reader: &Node, operand: ValueId, after: usize) -> Option<ValueId> {
+/// The last value in memory that stands behind `after` and before node `reader`, and is needed for that beside `operand`, or
+/// in one loop with it.
+fn in_memory(graph: &Graph, readers: &Readers, reader: usize, operand: ValueId, after: usize) -> Option<ValueId> {
+    let beside = |at: usize| beside(graph, &graph.nodes()[at], operand, after..reader);
+    readers.in_loop(graph, reader).find_map(beside)
+}
+
+/// The last value in memory that stands at one of `places` and that `reader` needs besides `operand`.
+fn beside(graph: &Graph, reader: &Node, operand: ValueId, places: Range<usize>) -> Option<ValueId> {
     let (mut open, mut seen, mut best) = (vec![], vec![], None);
     open.extend(reader.operands.iter().copied().filter(|&v| v != operand));
     while let Some(v) = open.pop() {
-        if seen.len() >= FARTHEST || v.index() < after || seen.contains(&v) {
+        if seen.len() >= FARTHEST || v.index() < places.start || seen.contains(&v) {
             continue;
         }
         seen.push(v);
         if is_made(graph.node(v)) {
-            best = best.max(Some(v));
+            best = best.max(Some(v).filter(|v| v.index() < places.end));
         } else {
             open.extend(&graph.node(v).operands);
         }
@@ -279,16 +348,49 @@ mod tests {
             let (after, changes) = formulated_for(platform, graph, Class::Exact, None);
             assert_same_bits(graph, &after, &Random(1).inputs(graph, false)); // NaN would be all there is behind sums
             let late = after.outputs[0].value;
-            let products =
-                |v| behind(&after, v).iter().zip(after.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count();
             // Of the last product, what its second operand waits for: nothing, or the two others.
-            let waited = products(unpadded(&after, late));
+            let waited = products_behind(&after, unpadded(&after, late));
             (waited, rules(&changes).iter().filter(|&&r| r == "made-late").count())
         };
         assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 40)), (2, 1));
         assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(32, 8)), (0, 0), "it is needed soon");
         assert_eq!(made(Platform::CpuWithBlas, &read_early_and_late(8, 40)), (0, 0), "too small");
         assert_eq!(made(Platform::Cpu, &read_early_and_late(32, 40)), (0, 0), "there is nobody to ask");
+    }
+
+    /// An activation of a product, as GELU is, and its gradient behind so many ops.
+    fn activated_and_back(rows: usize, ops: usize) -> Graph {
+        let b = Builder::new("activated");
+        let input = |name: &str, shape| b.input(name, InputKind::User, TensorType::new(DType::F32, shape));
+        let (x, w) = (input("x", [rows, 16]), input("w", [16, 16]));
+        let deep = |v| (0..ops).try_fold(v, |v, _| b.unary(Unary::Negate, v)).unwrap();
+        let product = dot(&b, x, w, &[1], &[1]);
+        let erf = b.unary(Unary::Erf, product).unwrap();
+        let activation = b.multiply(product, erf).unwrap();
+        let gradient = deep(dot(&b, deep(dot(&b, activation, w, &[1], &[1])), w, &[1], &[0]));
+        // The loop of which XLA's would need the first `erf`: of what was there before, and of the gradient.
+        let slope = b.add(erf, b.multiply(product, product).unwrap()).unwrap();
+        b.output("late", OutputKind::User, b.multiply(gradient, slope).unwrap());
+        b.finish()
+    }
+
+    #[test]
+    fn what_is_dear_and_needed_late_is_made_again() {
+        let made = |graph: &Graph| {
+            let (after, changes) = formulated_for(Platform::CpuWithBlas, graph, Class::Exact, None);
+            assert_same_bits(graph, &after, &Random(1).inputs(graph, false));
+            let erfs: Vec<_> =
+                (0..after.nodes().len()).filter(|&i| after.nodes()[i].op == Op::Unary(Unary::Erf)).collect();
+            let waited = products_behind(&after, ValueId::new(*erfs.last().unwrap()));
+            (erfs.len(), waited, rules(&changes).iter().filter(|&&r| r == "made-late").count())
+        };
+        assert_eq!(made(&activated_and_back(32, 40)), (2, 3, 1));
+        assert_eq!(made(&activated_and_back(32, 8)), (1, 1, 0), "it is needed soon");
+        assert_eq!(made(&activated_and_back(8, 40)), (1, 1, 0), "too small");
+    }
+
+    fn products_behind(graph: &Graph, v: ValueId) -> usize {
+        behind(graph, v).iter().zip(graph.nodes()).filter(|(b, n)| **b && is_product(&n.op)).count()
     }
 
     /// An input or a product, moved about at random, multiplied early and, some ops later, late.
@@ -323,8 +425,12 @@ mod tests {
         let w = input("w", [width, b.shape(v)[1]]);
         let count = r.below(60);
         let deep = |v| (0..count).try_fold(v, |v, i| b.unary([Unary::Tanh, Unary::Negate][i % 2], v)).unwrap();
-        let middle = dot(&b, deep(dot(&b, v, w, &[1], &[1])), input("turn", [width, width]), &[1], &[0]);
-        b.output("late", OutputKind::User, dot(&b, deep(middle), v, &[0], &[0]));
+        let made = dot(&b, v, w, &[1], &[1]);
+        let dear = b.unary([Unary::Erf, Unary::Exponential, Unary::Logistic][r.below(3)], made).unwrap();
+        let middle = dot(&b, deep(b.multiply(made, dear).unwrap()), input("turn", [width, width]), &[1], &[0]);
+        let late = deep(middle);
+        b.output("late", OutputKind::User, dot(&b, late, v, &[0], &[0]));
+        b.output("sloped", OutputKind::User, b.multiply(late, b.add(dear, made).unwrap()).unwrap());
         b.output("middle", OutputKind::User, middle);
         b.finish()
     }
