@@ -6,10 +6,11 @@ wait for their sizes; numbers that are data are read. All are counted by line, a
 
 from __future__ import annotations
 
+import copy
 import logging
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,16 +241,32 @@ class _Between(torch.nn.Module):
         results = next(node for node in body.graph.nodes if node.op == "output").args
         values = [node.meta.get("val") for node in pytree.tree_leaves(results) if isinstance(node, fx.Node)]
         makes_tensors = any(isinstance(value, torch.Tensor) for value in values)
-        self.on_device = makes_tensors and not ops[0].on_host
+        self.on_device = makes_tensors and not ops[0].on_host and not _names_tpu(body)
+        if self.on_device:
+            _make_on_device(body)
 
     def forward(self, *args: Any) -> Any:
         for op in self.ops:
             op.record()
-        if not self.on_device or any(t.device.type == "tpu" for t in _tensors(args)):
+        if not self.on_device:
             return self.body(*args)
         results = self.body(*pytree.tree_map_only(torch.Tensor, lambda t: t.to("tpu"), args))
         return pytree.tree_map_only(torch.Tensor, lambda t: t.cpu(), results)
 
 
-def _tensors(args: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))
+def _names_tpu(gm: fx.GraphModule) -> bool:
+    values = pytree.tree_leaves([node.meta.get("val") for node in gm.graph.nodes])
+    return any(isinstance(value, torch.Tensor) and value.device.type == "tpu" for value in values)
+
+
+def _make_on_device(gm: fx.GraphModule) -> None:
+    """Has what ``gm``, and the branches and loops in it, make on the CPU made on the device, where its inputs go."""
+    for name, child in gm.named_children():
+        if isinstance(child, fx.GraphModule):
+            own = copy.deepcopy(child)  # a compiled part may have it, too
+            _make_on_device(own)
+            setattr(gm, name, own)
+    for node in gm.graph.nodes:
+        if node.kwargs.get("device") == torch.device("cpu"):
+            node.update_kwarg("device", torch.device("tpu"))
+    gm.recompile()

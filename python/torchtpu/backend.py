@@ -11,6 +11,7 @@ import contextlib
 import functools
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -243,8 +244,7 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
     try:
         program.check(hints)
     except UnsupportedOp as error:
-        forbidden = options.fallback == "error" and not isinstance(error, DataDependentOp)
-        if forbidden or error.node is None:
+        if not _may_cut(error, options):
             raise
         return _cut(gm, [error], options)
     except Error:
@@ -278,7 +278,7 @@ def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Co
         args.clear()
         return outputs
 
-    return _boxed(call)
+    return _boxed(call) if known else _cut_by_need(gm, _boxed(call), options)
 
 
 def _passing_on(gm: fx.GraphModule) -> Compiled:
@@ -295,6 +295,32 @@ def _passing_on(gm: fx.GraphModule) -> Compiled:
 def _cut(gm: fx.GraphModule, errors: Sequence[_native.Unsupported | UnsupportedOp], options: Options) -> Compiled:
     to_host = options.fallback == "cpu"
     return _boxed(cut(gm, errors, lambda part: _compile(part, frozenset(), options), to_host=to_host))
+
+
+def _may_cut(error: UnsupportedOp, options: Options) -> bool:
+    return error.node is not None and (options.fallback == "cpu" or isinstance(error, DataDependentOp))
+
+
+def _cut_by_need(gm: fx.GraphModule, whole: Compiled, options: Options) -> Compiled:
+    """``whole``, until a call says where ``gm`` has to be cut: sizes that were made up may not have got so far."""
+    run, cutting = whole, threading.Lock()
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        nonlocal run
+        if run is whole:
+            given = list(args)
+            try:
+                return whole(args)
+            except UnsupportedOp as error:
+                if not _may_cut(error, options):
+                    raise
+                with cutting:
+                    if run is whole:
+                        run = _cut(gm, [error], options)
+            args[:] = given
+        return run(args)
+
+    return _boxed(call)
 
 
 def _device_index(gm: fx.GraphModule) -> int | None:
@@ -340,7 +366,9 @@ def _log_compile(traced: int, report: dict[str, Any]) -> None:
 
 def _hints(gm: fx.GraphModule) -> tuple[dict[str, int], bool]:
     """A value for each symbol in the inputs: what it was at capture, or else one made up; and whether none was."""
-    symbols: dict[str, int] = {str(name): UNKNOWN_SIZE for name in compound_inputs(gm).values()}
+    symbols: dict[str, int] = {
+        str(name): UNKNOWN_SIZE for made in compound_inputs(gm).values() for name in made.free_symbols
+    }
     known = not symbols
     for node in gm.graph.nodes:
         if node.op != "placeholder":

@@ -80,8 +80,9 @@ def walk(gm: fx.GraphModule, static_inputs: Iterable[int] = ()) -> Walked:
     return Walked(program, walker.constants)
 
 
-def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Symbol]:
-    """Inputs that are expressions, such as the length of what an earlier part made: what they are called instead.
+def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Basic]:
+    """Inputs that are expressions, such as the length of what an earlier part made: what they are called instead, a
+    symbol, or of a truth value whether one is not 0.
 
     Nothing could be solved for the symbols in them. Of an extent that is only so if no input gives its symbols.
     """
@@ -90,7 +91,7 @@ def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Symbol]:
         value = node.meta.get("val")
         if node.op != "placeholder":
             continue
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, (torch.SymInt, torch.SymBool)):
             numbers[f"{node.name}_value"] = value.node.expr
         elif isinstance(value, torch.Tensor):
             for i, size in enumerate(value.shape):
@@ -98,10 +99,11 @@ def compound_inputs(gm: fx.GraphModule) -> dict[sympy.Basic, sympy.Symbol]:
                     extents[f"{node.name}_size_{i}"] = size.node.expr
     given = {expr for expr in (*numbers.values(), *extents.values()) if expr.is_symbol}
     compound = {**numbers, **{name: expr for name, expr in extents.items() if not expr.free_symbols <= given}}
-    names: dict[sympy.Basic, sympy.Symbol] = {}
+    names: dict[sympy.Basic, sympy.Basic] = {}
     for name, expr in compound.items():
-        if not expr.is_symbol and not expr.is_number:
-            names.setdefault(expr, sympy.Symbol(name, integer=True))
+        if expr.free_symbols and not expr.is_symbol:
+            symbol = sympy.Symbol(name, integer=True)
+            names.setdefault(expr, sympy.Ne(symbol, 0) if isinstance(expr, sympy.logic.boolalg.Boolean) else symbol)
     return names
 
 

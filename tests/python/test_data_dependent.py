@@ -112,6 +112,132 @@ def test_gradients_through_a_mask() -> None:
     torch.testing.assert_close(ours, x.grad)
 
 
+# --- programs that PyTorch's own backend runs -------------------------------------------------------------------------
+
+
+def padded(x: Tensor) -> Tensor:
+    return torch.nn.functional.pad(x[x > 0], (0, 3))
+
+
+def padded_rows(x: Tensor) -> Tensor:
+    return torch.nn.functional.pad(x[:, None].expand(-1, 2)[x > 0], (1, 0, 2, 3))
+
+
+def joined(x: Tensor) -> Tensor:
+    return torch.cat([x[x > 0], x[x < 2]])[torch.tensor([0, 1, 0], device=x.device)]
+
+
+def picked_of_joined(x: Tensor) -> Tensor:
+    y = torch.cat([x[x > 0], x[x < 2]])
+    return y[y > 0].sum()
+
+
+def doubled(x: Tensor) -> Tensor:
+    return x[x != 0].repeat(2)[::2]
+
+
+def product(x: Tensor) -> Tensor:
+    rows = x[:, None] * x.new_tensor([1.0, -0.5])
+    return rows[x > 0].flatten() @ rows.cos()[x > 0].flatten()
+
+
+def product_of_joined(x: Tensor) -> Tensor:
+    rows = x[:, None] * x.new_tensor([1.0, -0.5])
+    y = torch.cat([rows[x > 0], rows[x < 2].sin()])
+    return y.T @ y
+
+
+def picked_of_row(x: Tensor) -> Tensor:
+    row = x[None, :2]
+    y = row[row[:, 0] < 9].T @ row  # as many rows as `row` has, one
+    return y[y > 0]
+
+
+def outer_product(x: Tensor) -> Tensor:
+    return x[x > 0][:, None] * x[x < 2]
+
+
+def chosen_by_number(x: Tensor) -> Tensor:
+    many = (x > 0).sum().item() > 1
+    return torch.cond(many, lambda x: x * 2, lambda x: x.sin(), (x,)) + 1
+
+
+def chosen_by_truth(x: Tensor) -> Tensor:
+    return torch.cond((x > 2).any().item(), lambda x: x.square(), lambda x: -x, (x,))
+
+
+def chosen_by_size(x: Tensor) -> Tensor:
+    y = x[x > 0]
+    return torch.cond(y.shape[0] > 1, lambda y: y * 2, lambda y: y - 1, (y,))
+
+
+def chosen_otherwise(x: Tensor) -> Tensor:
+    many = torch.sym_not(x[x > 0].shape[0] + (x > 2).sum().item() > 2)
+    return torch.cond(many, lambda x: x.cos() @ x, lambda x: x.sum(), (x,))
+
+
+def picked_in_a_branch(x: Tensor) -> Tensor:
+    return torch.cond((x > 0).sum().item() > 1, lambda x: x[x > 0] * 2, lambda x: x[x < 0] - 1, (x,)) * 3
+
+
+SAMPLES = ([1.0, -2.0, 3.0], [-1.0, -1.0, 1.0], [1.0, 1.5, 4.0])
+RUN_BY_PYTORCH = (
+    padded,
+    padded_rows,
+    joined,
+    picked_of_joined,
+    doubled,
+    product,
+    outer_product,
+    product_of_joined,
+    picked_of_row,
+    chosen_by_number,
+    chosen_by_truth,
+    chosen_by_size,
+    chosen_otherwise,
+    picked_in_a_branch,
+)
+
+
+def results(fn: Callable[[Tensor], Tensor], values: list[float], device: str = "cpu") -> tuple[Tensor, Tensor | None]:
+    x = torch.tensor(values, device=device, requires_grad=True)
+    y = fn(x)
+    y.square().sum().backward()
+    return y, x.grad
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("fn", RUN_BY_PYTORCH, ids=lambda fn: fn.__name__)
+def test_what_pytorch_runs_runs(fn: Callable[[Tensor], Tensor], device: str) -> None:
+    theirs = torch.compile(fn, backend="aot_eager", fullgraph=True)
+    wanted = [results(theirs, values) for values in SAMPLES]
+    torch._dynamo.reset()
+    ours = torch.compile(fn, backend="torchtpu", fullgraph=True, options=ERROR)
+    for values, want in zip(SAMPLES, wanted, strict=True):
+        torch.testing.assert_close(results(ours, values, device), want, check_device=False)
+
+
+def test_a_number_that_chooses_is_served_at_any_value() -> None:
+    step = torch.compile(chosen_by_number, backend="torchtpu", fullgraph=True, options=ERROR)
+    step(torch.tensor(SAMPLES[0]))
+    before = torchtpu.stats()["compiles"] + torchtpu.stats()["disk_hits"]
+    for values in SAMPLES:
+        torch.testing.assert_close(step(torch.tensor(values)), chosen_by_number(torch.tensor(values)))
+    assert torchtpu.stats()["compiles"] + torchtpu.stats()["disk_hits"] == before
+
+
+def of_other_lengths(x: Tensor) -> Tensor:
+    return torch.cond((x > 0).sum().item() > 1, lambda x: x[:2] * 2, lambda x: x - 1, (x,)) * 3
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_number_chooses_between_results_of_other_lengths(device: str) -> None:
+    step = torch.compile(of_other_lengths, backend="torchtpu", fullgraph=True, options=ERROR)
+    for values in SAMPLES:
+        x = torch.tensor(values)
+        torch.testing.assert_close(step(x.to(device)), of_other_lengths(x), check_device=False)
+
+
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 

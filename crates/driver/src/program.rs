@@ -349,7 +349,7 @@ impl Program {
         match (self.qualified_name(position), arg) {
             (Some(name), _) => self.weight(name)?.map_or_else(|| given(name), |held| Ok(Argument::Tensor(held))),
             (_, TraceArgument::AsTensor(t)) => given(&t.name),
-            (_, TraceArgument::AsSymInt(_)) => {
+            (_, TraceArgument::AsSymInt(_) | TraceArgument::AsSymBool(_)) => {
                 let value = self.import(dims)?.inputs.into_iter().nth(position);
                 match value.map(|i| i.value) {
                     Some(ir::import::InputValue::Symbol(expr)) => Ok(Argument::Int(evaluate(&expr, dims)?)),

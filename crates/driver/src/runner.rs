@@ -1,6 +1,6 @@
 //! A program on a session: compiled once per set of sizes, and called.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::{Argument, Value};
 use crate::program::{DimValues, Program};
 use crate::resident::{Launched, Placed};
@@ -85,6 +85,11 @@ impl Runner {
             false => DimValues::new(),
         };
         self.variant(&dims, device)?.launch(arguments, &dims, release, seed)
+    }
+
+    /// Why the program cannot be made for arguments of these types, if it cannot.
+    pub fn refusal(&self, given: &[InputType<'_>]) -> Option<Error> {
+        self.program.bind_types(given).and_then(|dims| self.program.import(&dims)).err()
     }
 
     fn variant(&self, dims: &DimValues, device: usize) -> Result<Arc<Variant>> {

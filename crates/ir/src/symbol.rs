@@ -65,7 +65,12 @@ impl Symbols {
     }
     /// The same bindings, of which none was consulted.
     pub fn unconsulted(&self) -> Symbols {
-        Symbols::new(self.values.clone())
+        Symbols { learned: self.learned.clone(), ..Symbols::new(self.values.clone()) }
+    }
+    /// Whether the program depends on all that `sym` is computed from, and so on it.
+    pub fn is_decided(&self, sym: &Sym) -> bool {
+        let consulted = self.consulted.borrow();
+        sym.free.iter().all(|s| consulted.contains(s))
     }
     /// The program from now on depends on what `other`'s does.
     pub fn consult_too(&self, other: &Symbols) {

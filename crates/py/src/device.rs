@@ -3,6 +3,7 @@
 use crate::session;
 use driver::Runner;
 use eager::{Core, Operand, Produced, RegionReport, abi};
+use ir::import::InputType;
 use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,6 +43,16 @@ fn core() -> PyResult<&'static Arc<Core>> {
 /// Starts a compiled program.
 pub(crate) fn call(runner: &Runner, index: usize, operands: Vec<Operand>) -> PyResult<Vec<Produced>> {
     core()?.call(runner, index, operands, 0).map_err(raise)
+}
+
+/// What the sizes of a program follow from.
+pub(crate) fn given(operand: &Operand) -> InputType<'_> {
+    match operand {
+        Operand::Tensor { ty, .. } => InputType::Shape(&ty.layout.sizes),
+        Operand::Host(tensor) => InputType::Shape(&tensor.shape),
+        Operand::Int(n) => InputType::Int(*n),
+        Operand::Float(_) | Operand::None => InputType::Other,
+    }
 }
 
 /// The address of the table that the C++ shim calls.

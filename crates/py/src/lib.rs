@@ -11,7 +11,7 @@ use driver::{CompileReport, DiskCache, Observer, Options, Origin, Program as Tra
 use eager::Produced;
 use errors::raise;
 use ir::Number;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::{BTreeMap, HashMap};
@@ -169,7 +169,11 @@ impl Program {
     ) -> PyResult<Bound<'py, PyList>> {
         let exchange = Exchange::get(py)?;
         let operands = args.iter().map(|a| exchange.operand(&a)).collect::<PyResult<Vec<_>>>()?;
-        let results = py.detach(|| device::call(&self.runner, index, operands))?;
+        let results = py.detach(|| device::call(&self.runner, index, operands));
+        let results = results.map_err(|error| match error.is_instance_of::<PyNotImplementedError>(py) {
+            true => self.refusal(exchange, args).unwrap_or(error),
+            false => error,
+        })?;
         let objects = PyList::empty(py);
         for result in results {
             let object = match result {
@@ -187,6 +191,14 @@ impl Program {
             objects.append(object)?;
         }
         Ok(objects)
+    }
+}
+
+impl Program {
+    /// Why the program has no lowering for `args`: with the op and the line, of which the device's core says nothing.
+    fn refusal(&self, exchange: &Exchange, args: &Bound<'_, PyList>) -> Option<PyErr> {
+        let operands = args.iter().map(|a| exchange.operand(&a)).collect::<PyResult<Vec<_>>>().ok()?;
+        self.runner.refusal(&operands.iter().map(device::given).collect::<Vec<_>>()).map(raise)
     }
 }
 

@@ -135,6 +135,12 @@ impl<'t> Body<'t> {
         given.into_iter().map(value).collect()
     }
 
+    /// The types of what it gives.
+    pub(super) fn types(&self) -> Result<Vec<Option<TensorType>>> {
+        let ty = |v: Option<ValueId>| v.map(|v| self.importer.b.ty(v)).transpose();
+        self.results()?.into_iter().map(ty).collect()
+    }
+
     /// The tensor operands behind the first `carried`, which a loop hands on as they are.
     pub(super) fn unchanged(&self, carried: usize) -> Result<Vec<ValueId>> {
         let read = |&t: &TensorId| self.importer.aliases.read(&self.importer.b, t);

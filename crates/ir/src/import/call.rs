@@ -158,7 +158,7 @@ impl<'t> Importer<'t> {
         // The types in an autocast region show its casts, which have no nodes: where the op alone does not give the
         // recorded type, its operands were cast to it.
         let Some(Some(name)) = results(node)?.first().copied() else { return plain };
-        let (want, _) = self.tensor_meta(scope, name)?;
+        let want = self.recorded_dtype(scope, name)?;
         let differs = |v: ValueId| self.b.dtype(v) != want && self.b.dtype(v).is_float();
         let cast = match &plain {
             Ok(outs) => outs.first().copied().flatten().is_some_and(differs),
@@ -233,13 +233,14 @@ impl<'t> Importer<'t> {
     /// Truth values as integers where the trace says so: of a power of truth values, which the CPU gives as truth values,
     /// PyTorch's fake kernel says that they are integers, and what follows relies on that.
     fn widened(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<ValueId> {
-        let (want, _) = self.tensor_meta(scope, name)?;
+        let want = self.recorded_dtype(scope, name)?;
         if self.b.dtype(v) == DType::Bool && want.is_int() { self.b.convert(v, want) } else { Ok(v) }
     }
 
     /// A new tensor for a result behind the first. PyTorch's fake kernels do not always agree with its real ones on the
     /// float type of such, the statistics of a norm for instance; what follows relies on what was recorded.
     fn auxiliary(&self, scope: &Scope<'t>, name: &str, v: ValueId) -> Result<TensorId> {
+        self.learn(scope, name, &self.b.shape(v))?;
         let (want, layout) = self.tensor_meta(scope, name)?;
         let v = if want.is_float() && self.b.dtype(v).is_float() { self.b.convert(v, want)? } else { v };
         if self.b.shape(v).contains(&0) != layout.sizes.contains(&0) {

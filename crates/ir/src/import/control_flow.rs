@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Number;
 use crate::op::Comparison;
+use crate::ops::Scalar;
 use crate::trace::schema::{self, Argument, Node};
 use crate::{ensure, invalid};
 use std::collections::VecDeque;
@@ -75,15 +76,18 @@ impl<'t> Importer<'t> {
         graphs: &[&'t schema::Graph],
     ) -> Result<()> {
         ensure!(!operands.is_empty(), "takes a predicate");
-        let pick = match operands.remove(0) {
-            Binding::Tensor(t) => control.pick(&self.b, self.aliases.read(&self.b, t)?)?,
-            Binding::Number(s) => {
-                let chosen = control.chosen(self.consult(&s), graphs.len())?;
-                return self.inline(scope, node, graphs[chosen], operands);
-            }
+        let (decides, bodies) = match operands.remove(0) {
+            Binding::Tensor(t) => (self.aliases.read(&self.b, t)?, self.bodies(scope, node, graphs, &operands)?),
+            Binding::Number(s) => match self.bodies_for_any(&s, scope, node, graphs, &operands) {
+                Some(bodies) => (self.context.scalar_value(&self.b, &s, DType::I64)?, bodies),
+                None => {
+                    let chosen = control.chosen(self.consult(&s), graphs.len())?;
+                    return self.inline(scope, node, graphs[chosen], operands);
+                }
+            },
             Binding::Str(_) | Binding::None => invalid!("the predicate is no tensor and no number"),
         };
-        let bodies = graphs.iter().map(|graph| self.body(scope, node, graph, &operands)).collect::<Result<Vec<_>>>()?;
+        let pick = control.pick(&self.b, decides)?;
         let draws = bodies.iter().any(Body::draws);
         let mut kept: Option<Vec<bool>> = None;
         let mut finished = vec![];
@@ -117,6 +121,35 @@ impl<'t> Importer<'t> {
         let (names, kept) = (results(node)?, kept.unwrap_or_default());
         ensure!(names.len() == kept.len(), "the graphs give {} results, the node names {}", kept.len(), names.len());
         self.name_defined(scope, names, &kept, &values)
+    }
+
+    fn bodies(
+        &self,
+        scope: &Scope<'t>,
+        node: &'t Node,
+        graphs: &[&'t schema::Graph],
+        operands: &[Binding],
+    ) -> Result<Vec<Body<'t>>> {
+        graphs.iter().map(|graph| self.body(scope, node, graph, operands)).collect()
+    }
+
+    /// All graphs, so that the program serves any value of the number that chooses. `None` where it depends on that number
+    /// anyway, or cannot hold them all: one that has no lowering, or results of other types.
+    fn bodies_for_any(
+        &self,
+        number: &Scalar,
+        scope: &Scope<'t>,
+        node: &'t Node,
+        graphs: &[&'t schema::Graph],
+        operands: &[Binding],
+    ) -> Option<Vec<Body<'t>>> {
+        let Scalar::Symbolic(sym) = number else { return None };
+        if self.context.closed || self.context.symbols.is_decided(sym) {
+            return None;
+        }
+        let bodies = self.bodies(scope, node, graphs, operands).ok()?;
+        let types = bodies.iter().map(|body| body.types().ok()).collect::<Option<Vec<_>>>()?;
+        types.windows(2).all(|pair| pair[0] == pair[1]).then_some(bodies)
     }
 
     fn repeat(

@@ -47,9 +47,11 @@ impl<'t> Importer<'t> {
         let names = results(node)?;
         ensure!(names.len() == given.len(), "the graph gives {} results, the node names {}", given.len(), names.len());
         for (name, binding) in names.into_iter().zip(given) {
-            if let Some(name) = name {
-                scope.names.insert(name, binding);
+            let Some(name) = name else { continue };
+            if let Binding::Tensor(t) = binding {
+                self.learn(scope, name, &self.aliases.shape(t))?;
             }
+            scope.names.insert(name, binding);
         }
         Ok(())
     }

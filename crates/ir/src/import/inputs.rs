@@ -8,7 +8,7 @@ use crate::invalid;
 use crate::literal::Number;
 use crate::symbol::Expr;
 use crate::trace::Trace;
-use crate::trace::schema::{Argument, InputSpec, Range, SymInt, SymIntArgument, TensorMeta};
+use crate::trace::schema::{Argument, InputSpec, Range, SymBool, SymBoolArgument, SymInt, SymIntArgument, TensorMeta};
 use crate::types::TensorType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<'t> Importer<'t> {
                 let (value, id) = self.tensor_input(scope, &t.name, kind.clone(), target)?;
                 bound(&t.name, value, Some(id))
             }
-            Argument::AsSymInt(SymIntArgument::AsName(name)) => {
+            Argument::AsSymInt(SymIntArgument::AsName(name)) | Argument::AsSymBool(SymBoolArgument::AsName(name)) => {
                 let (number, text) = self.symbol_input(scope, name)?;
                 scope.names.insert(name, number);
                 bound(name, InputValue::Symbol(text), None)
@@ -83,11 +83,15 @@ impl<'t> Importer<'t> {
     }
 
     fn symbol_input(&self, scope: &Scope<'t>, name: &'t str) -> Result<(Binding, Arc<str>)> {
-        match scope.graph.sym_int_values.get(name) {
-            Some(SymInt::AsExpr(e)) => Ok((Binding::Number(self.symbolic(&e.expr_str)?), e.expr_str.as_str().into())),
-            Some(SymInt::AsInt(i)) => Ok((Binding::Number(known(Number::Int(*i))), i.to_string().into())),
-            None => invalid!("the trace gives no value for input `{name}`"),
-        }
+        let recorded = match (scope.graph.sym_int_values.get(name), scope.graph.sym_bool_values.get(name)) {
+            (Some(number), _) => Recorded::from(number),
+            (_, Some(truth)) => Recorded::from(truth),
+            _ => invalid!("the trace gives no value for input `{name}`"),
+        };
+        Ok(match recorded {
+            Recorded::Expr(text) => (Binding::Number(self.symbolic(text)?), text.into()),
+            Recorded::Number(n) => (Binding::Number(known(n)), n.as_i64().to_string().into()),
+        })
     }
 
     fn constant_input(&self, scope: &mut Scope<'t>, name: &'t str, value: &Argument) -> Result<BoundInput> {
@@ -163,14 +167,39 @@ pub enum InputType<'a> {
     Other,
 }
 
-/// The values of the symbols in `trace` that follow from its inputs, one entry each. Forms `a * symbol + b` are solved;
-/// the rest is compared.
+/// What the trace records for a number.
+#[derive(Clone, Copy)]
+enum Recorded<'t> {
+    Number(Number),
+    Expr(&'t str),
+}
+
+impl<'t> From<&'t SymInt> for Recorded<'t> {
+    fn from(i: &'t SymInt) -> Recorded<'t> {
+        match i {
+            SymInt::AsInt(i) => Recorded::Number(Number::Int(*i)),
+            SymInt::AsExpr(e) => Recorded::Expr(&e.expr_str),
+        }
+    }
+}
+
+impl<'t> From<&'t SymBool> for Recorded<'t> {
+    fn from(b: &'t SymBool) -> Recorded<'t> {
+        match b {
+            SymBool::AsBool(b) => Recorded::Number(Number::Bool(*b)),
+            SymBool::AsExpr(e) => Recorded::Expr(&e.expr_str),
+        }
+    }
+}
+
+/// The values of the symbols in `trace` that follow from its inputs, one entry each. Forms `a * symbol + b` are solved, and
+/// truth values `symbol != 0`, whose symbols stand for nothing else; the rest is compared.
 ///
 /// # Errors
 /// `Invalid`, naming the input, if an extent contradicts the trace or a range.
 pub fn bind(trace: &Trace, inputs: &[InputType<'_>]) -> Result<BTreeMap<String, i64>> {
     let mut dims = BTreeMap::new();
-    let mut rest = vec![];
+    let mut rest: Vec<(String, Recorded<'_>, i64)> = vec![];
     for (arg, given) in trace.graph.inputs.iter().zip(inputs) {
         match (arg, given) {
             (Argument::AsTensor(t), InputType::Shape(shape)) => {
@@ -179,12 +208,17 @@ pub fn bind(trace: &Trace, inputs: &[InputType<'_>]) -> Result<BTreeMap<String, 
                     invalid!("input `{}` has {} dimensions, not {}", t.name, shape.len(), meta.sizes.len());
                 }
                 for (i, (size, &extent)) in meta.sizes.iter().zip(*shape).enumerate() {
-                    rest.push((format!("dimension {i} of input `{}`", t.name), size, extent as i64));
+                    rest.push((format!("dimension {i} of input `{}`", t.name), size.into(), extent as i64));
                 }
             }
             (Argument::AsSymInt(SymIntArgument::AsName(name)), InputType::Int(value)) => {
                 if let Some(size) = trace.graph.sym_int_values.get(name) {
-                    rest.push((format!("input `{name}`"), size, *value));
+                    rest.push((format!("input `{name}`"), size.into(), *value));
+                }
+            }
+            (Argument::AsSymBool(SymBoolArgument::AsName(name)), InputType::Int(value)) => {
+                if let Some(truth) = trace.graph.sym_bool_values.get(name) {
+                    rest.push((format!("input `{name}`"), truth.into(), *value));
                 }
             }
             _ => {}
@@ -193,11 +227,11 @@ pub fn bind(trace: &Trace, inputs: &[InputType<'_>]) -> Result<BTreeMap<String, 
     let mut open = vec![];
     for (what, size, value) in rest {
         match size {
-            SymInt::AsInt(i) if *i == value => {}
-            SymInt::AsInt(i) => invalid!("{what} is {value}, but the program was exported for {i}"),
-            SymInt::AsExpr(e) => {
-                let expr = Expr::parse(&e.expr_str)?;
-                if let Some((symbol, solved)) = expr.solve(value) {
+            Recorded::Number(n) if n.as_i64() == value => {}
+            Recorded::Number(n) => invalid!("{what} is {value}, but the program was exported for {}", n.as_i64()),
+            Recorded::Expr(text) => {
+                let expr = Expr::parse(text)?;
+                if let Some((symbol, solved)) = expr.solve(value).or_else(|| Some((expr.flag()?, value))) {
                     let known = *dims.entry(symbol.to_string()).or_insert(solved);
                     check_range(trace, &what, &symbol, known)?;
                 }
@@ -210,6 +244,7 @@ pub fn bind(trace: &Trace, inputs: &[InputType<'_>]) -> Result<BTreeMap<String, 
         let computed = expr.evaluate(&|s| dims.get(s).copied());
         match computed {
             Ok(Number::Int(i)) if i == value => {}
+            Ok(Number::Bool(b)) if i64::from(b) == value => {}
             Err(_) if unbound => {}
             Ok(Number::Int(i)) => invalid!("{what} is {value}, but `{expr}` is {i} by the other inputs"),
             _ => invalid!("{what} is {value}, which is not `{expr}`"),

@@ -108,6 +108,12 @@ impl<'t> Importer<'t> {
         self.layout_of(name, meta)
     }
 
+    /// The element type of a tensor value, whose extents may not be known yet.
+    pub(super) fn recorded_dtype(&self, scope: &Scope<'t>, name: &str) -> Result<DType> {
+        let Some(meta) = scope.graph.tensor_values.get(name) else { invalid!("the trace gives no type for `{name}`") };
+        codes::dtype(meta.dtype)
+    }
+
     pub(super) fn layout_of(&self, name: &str, meta: &'t TensorMeta) -> Result<(DType, Layout)> {
         if let Some(layout) = meta.layout {
             codes::layout(layout)?;

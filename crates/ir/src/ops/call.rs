@@ -356,16 +356,21 @@ impl<'a> Call<'a> {
         self.context.precision
     }
 
+    /// `s` as a 0-d tensor of `dtype`; see [`Context::scalar_value`].
+    pub fn scalar_value(&self, b: &Builder, s: &Scalar, dtype: DType) -> Result<ValueId> {
+        self.context.scalar_value(b, s, dtype)
+    }
+}
+
+impl Context {
     /// `s` as a 0-d tensor of `dtype`. A symbolic number becomes a hidden input, so that its value decides nothing.
     pub fn scalar_value(&self, b: &Builder, s: &Scalar, dtype: DType) -> Result<ValueId> {
         let sym = match s {
             Scalar::Known(n) => return b.scalar(*n, dtype),
-            Scalar::Symbolic(sym) if self.context.closed => {
-                return b.scalar(self.context.symbols.consult(sym), dtype);
-            }
+            Scalar::Symbolic(sym) if self.closed => return b.scalar(self.symbols.consult(sym), dtype),
             Scalar::Symbolic(sym) => sym,
         };
-        let mut inputs = self.context.symbol_inputs.borrow_mut();
+        let mut inputs = self.symbol_inputs.borrow_mut();
         let input = *inputs.entry(sym.expr.clone()).or_insert_with(|| b.symbol_input(sym));
         b.convert(input, dtype)
     }

@@ -158,6 +158,15 @@ impl Expr {
         (scaled % factor == 0).then(|| (symbol, scaled / factor))
     }
 
+    /// The symbol that stands for this truth value, which is whether it is not 0.
+    pub fn flag(&self) -> Option<Arc<str>> {
+        let Expr::Call(Func::Unequality, sides) = self else { return None };
+        match &sides[..] {
+            [Expr::Symbol(s), Expr::Number(Number::Int(0))] => Some(s.clone()),
+            _ => None,
+        }
+    }
+
     /// (symbol, factor, constant) of a linear form.
     fn linear(&self) -> Option<(Option<Arc<str>>, i64, i64)> {
         match self {

@@ -92,3 +92,26 @@ fn linear_forms_are_solved() {
     assert_eq!(solve("s0 + s1", 12), None);
     assert_eq!(solve("7", 7), None);
 }
+
+#[test]
+fn truth_values_have_symbols() {
+    let flag = |text: &str| Expr::parse(text).expect(text).flag();
+    assert_eq!(flag("Unequality(Symbol('gt_value', integer=True), Integer(0))"), Some("gt_value".into()));
+    assert_eq!(flag("Ne(u0, 1)"), None);
+    assert_eq!(flag("Ne(u0 + 1, 0)"), None);
+    assert_eq!(flag("u0"), None);
+}
+
+#[test]
+fn what_was_learned_holds_in_bodies() {
+    let symbols = Symbols::new([("s0".into(), 3)].into());
+    symbols.learn("u0".into(), 2);
+    let of = |name: &str| Sym { expr: name.into(), free: [name.into()].into(), value: Number::Int(0) };
+    symbols.consult(&of("s0"));
+    assert!(symbols.is_decided(&of("s0")));
+    assert!(!symbols.is_decided(&of("u0")));
+    let inner = symbols.unconsulted();
+    assert_eq!((inner.get("s0"), inner.get("u0")), (Some(3), Some(2)));
+    assert!(inner.is_learned("u0"));
+    assert!(inner.consulted().is_empty());
+}
