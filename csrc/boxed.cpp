@@ -379,7 +379,8 @@ void copy_on_device(const at::Tensor& target, const at::Tensor& source) {
 }
 
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  record_fallback(op);
+  refuse_to_make_others(op);
+  record_fallback(op, "it has no lowering for \"tpu\"");
   at::native::cpu_fallback(op, stack);
 }
 

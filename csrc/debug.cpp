@@ -74,7 +74,7 @@ bool checks_values(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> names{
       "aten::_assert_async", "aten::_ctc_loss",       "aten::bernoulli",    "aten::binary_cross_entropy",
       "aten::histc",         "aten::lu_unpack",       "aten::multinomial",  "aten::masked_scatter",
-      "aten::normal",        "aten::poisson",         "aten::segment_reduce"};
+      "aten::normal",        "aten::poisson",         "aten::searchsorted", "aten::segment_reduce"};
   return names.count(functional_name(op)) != 0;
 }
 

@@ -10,8 +10,10 @@
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/GeneratorImpl.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -133,7 +135,18 @@ static void end_storage(void* context) {
   core().cell_drop(reinterpret_cast<TpuCell>(context));
 }
 
+// Has this thread run its backward passes itself, from its first tensor on the device on. PyTorch has a thread per device for
+// them, which is to start its kernels while others are started: here calls return at once, and two switches of threads take as
+// long as a small step. Who wants those threads says `torch.autograd.set_multithreading_enabled(True)`.
+static void keep_backward_passes() {
+  thread_local bool kept = false;
+  if (kept || c10::InferenceMode::is_enabled()) return;  // whose end brings back what was there before
+  kept = true;
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
 c10::DataPtr adopt(TpuCell cell, void* address, c10::DeviceIndex device) {
+  keep_backward_passes();
   return {address, reinterpret_cast<void*>(cell), &end_storage, c10::Device(kTpu, device)};
 }
 

@@ -25,6 +25,7 @@ void register_all() {
   register_transformer_ops(aten, taken);
   register_kernels(aten, taken);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_foreign>());
+  register_layouts();
   register_autocast();
   register_profiler();
 }
@@ -117,11 +118,15 @@ PyObject* settle_backward(PyObject*, PyObject*) {
   const pybind11::gil_scoped_release unlocked;
   const c10::InferenceMode no_inference(false);
   const at::AutoGradMode with_gradients(true);
+  auto& state = c10::AutogradState::get_tls_state();
+  const bool in_threads = state.get_multithreading_enabled();
+  state.set_multithreading_enabled(true);
   for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
     const auto options = at::TensorOptions().device(kTpu, i);
     const auto leaf = at::empty({0}, options).requires_grad_();
     torch::autograd::backward({leaf.view({0})}, {at::empty({0}, options)});
   }
+  state.set_multithreading_enabled(in_threads);
   END_HANDLE_TH_ERRORS
   Py_RETURN_NONE;
 }
@@ -169,12 +174,12 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "torchtpu._shim", "The C++ half of 
 
 }  // namespace
 
-void record_fallback(const c10::OperatorHandle& op) {
+void record_fallback(const c10::OperatorHandle& op, const char* why) {
   if (fallback_handler == nullptr) return;
   const auto& name = op.operator_name();
   const auto full = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
   const auto state = PyGILState_Ensure();
-  PyObject* result = PyObject_CallFunction(fallback_handler, "s", full.c_str());
+  PyObject* result = PyObject_CallFunction(fallback_handler, "ss", full.c_str(), why);
   if (result == nullptr) {
     python_error error;
     error.persist();

@@ -87,7 +87,7 @@ bool run_in_order(const Op& op, torch::jit::Stack& stack, size_t first) {
   Host host(/*filled=*/true);
   auto copy = on_host(host, op, stack, first);
   op.handle.callBoxed(&copy);  // or the CPU refuses it, too
-  record_fallback(op.handle);
+  record_fallback(op.handle, "elements that it writes share their place, and the order of writes counts");
   torch::jit::Stack returned;
   for (const auto i : op.written) {
     host.store(stack[first + i].toTensor());

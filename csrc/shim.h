@@ -60,6 +60,9 @@ void register_kernels(torch::Library& aten, const std::unordered_set<std::string
 void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_transformer_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_autocast();
+// Has ops on sparse and quantised tensors refused; and those that would make one.
+void register_layouts();
+void refuse_to_make_others(const c10::OperatorHandle& op);
 // Writes `source` to `target`, both on one device.
 void copy_on_device(const at::Tensor& target, const at::Tensor& source);
 // What PyTorch calls for an op without a kernel of its own here: the table's rule, if it has one, else the host.
@@ -68,7 +71,8 @@ void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // The result of the convolution that is on the stack from `first` on, with the strides that the CPU would give it.
 at::Tensor laid_out_as_on_cpu(const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
-void record_fallback(const c10::OperatorHandle& op);
+// Counts that an op runs on the host, and warns of it or refuses it, because of `why`.
+void record_fallback(const c10::OperatorHandle& op, const char* why);
 at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 
 // The line of Python that this thread is at, as the core numbers it; in a backward pass that of the forward op, marked as

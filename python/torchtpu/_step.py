@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,20 +67,21 @@ def loss_of(output: Any) -> Tensor:
 
 def capture_step(
     model: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, Any] | Sequence[Any] | Tensor,
     *,
     loss: Callable[[Any], Tensor] = loss_of,
     optimizer: torch.optim.Optimizer | None = None,
     return_gradients: bool = False,
 ) -> Step:
-    """Traces one training step of ``model(**inputs)``; nothing is computed and nothing is allocated.
+    """Traces one training step of ``model(**inputs)``, or ``model(*inputs)``; nothing is computed and nothing is allocated.
 
     What the model runs in ``torch.utils.checkpoint`` is computed again in the backward pass. What it checks or prints
     besides computing is not in the step.
 
     Args:
         model: its parameters and buffers may be abstract: made on the device ``"meta"``, or as fake tensors.
-        inputs: the batch, by keyword. What is no tensor, such as ``None`` or a number, the program is captured for.
+        inputs: the batch, by keyword or in the order of ``forward``'s arguments; or the only one. What is no tensor, such
+            as ``None`` or a number, the program is captured for.
         loss: gives the scalar to minimise of what the model returns. By default that is the tensor it returns, or what
             is called ``loss`` in it.
         optimizer: over the model's parameters. Without one, the step ends with the gradients. State that it has not
@@ -88,12 +90,12 @@ def capture_step(
             are always returned.
 
     Raises:
-        Error: there is no loss, or it is no scalar that depends on a parameter, or the model checkpoints with
+        Error: the batch is not what ``forward`` takes, or there is no loss, or it is no scalar that depends on a parameter, or the model checkpoints with
             ``use_reentrant=True``, or it or the optimizer branches on the data of tensors.
         UnsupportedOp: an op of the model gives a number that is data, or as much as the data says.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    forward, given = _export(model, inputs, loss)
+    forward, given = _export(model, _by_keyword(model, inputs), loss)
     mark_forward(forward.graph)
     state = _state(model, optimizer, mode) if optimizer else {}
     arguments = {**{i.name: i.value for i in given if isinstance(i.value, Tensor)}, **state}
@@ -155,6 +157,20 @@ _HELD = {
     InputKind.BUFFER: "buffer",
     InputKind.CONSTANT_TENSOR: "tensor_constant",
 }
+
+
+def _by_keyword(model: nn.Module, inputs: Mapping[str, Any] | Sequence[Any] | Tensor) -> Mapping[str, Any]:
+    if isinstance(inputs, Mapping):
+        return inputs
+    signature = inspect.signature(model.forward)
+    try:
+        bound = signature.bind(*([inputs] if isinstance(inputs, Tensor) else inputs)).arguments
+    except TypeError as error:
+        raise Error(f"`forward{signature}` does not take the batch: {error}") from None
+    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
+    if any(signature.parameters[name].kind in unnamed for name in bound):
+        raise Error(f"the arguments of `forward{signature}` have no names: wrap the model in one whose arguments have")
+    return bound
 
 
 def _export(

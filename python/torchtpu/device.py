@@ -466,12 +466,12 @@ def fallbacks() -> dict[tuple[str, str], int]:
     return {(op, line): times for op, lines in counts.items() for line, times in lines.items()}
 
 
-def _on_fallback(op: str) -> None:
+def _on_fallback(op: str, why: str) -> None:
     place = _caller()
     if os.environ.get("TORCHTPU_FALLBACK") == "error":
-        raise UnsupportedOp(f'{op} has no lowering for "tpu", and TORCHTPU_FALLBACK=error forbids the host ({place})')
+        raise UnsupportedOp(f"{op}: {why}, and TORCHTPU_FALLBACK=error forbids the host ({place})")
     if _stats.record_fallback(op, place):
-        warnings.warn(f'{op} runs on the host: it has no lowering for "tpu" (at {place})', stacklevel=2)
+        warnings.warn(f"{op} runs on the host: {why} (at {place})", stacklevel=2)
 
 
 def _caller() -> str:

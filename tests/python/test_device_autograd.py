@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ def test_a_process_may_end_right_behind_a_backward_pass() -> None:
     script = """
 import sys, torch
 y = torch.randn(4, device="tpu", requires_grad=True) * 2
+torch.autograd.set_multithreading_enabled(True)  # or there is no such thread
 sys.setswitchinterval(1000)
 y.backward(torch.ones_like(y))
 """
@@ -343,3 +345,39 @@ def test_what_a_meta_kernel_says_does_not_hang_on_derivatives() -> None:
         x, w = torch.tensor([0.5], device=device), torch.tensor([0.25], device=device)
         value, slope = torch.func.jvp(lambda t, w=w: t.clone().lerp_(2 * t, w), (x,), (torch.ones_like(x),))
         assert (value.item(), slope.item()) == (0.625, 1.25)
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def backward_thread() -> int:
+    """In which thread the gradient of a tensor on the device is computed."""
+    threads: list[int] = []
+    x = torch.ones(2, device="tpu", requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda _: threads.append(threading.get_ident()))
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2, 2]
+    return threads[0]
+
+
+def test_a_backward_pass_runs_where_it_is_called() -> None:
+    found: dict[str, tuple[int, int]] = {}
+
+    def note(name: str) -> None:
+        found[name] = (threading.get_ident(), backward_thread())
+
+    def under_inference_first() -> None:
+        with torch.inference_mode():
+            torch.ones(1, device="tpu")
+        note("inference")
+
+    note("main")
+    for thread in (threading.Thread(target=note, args=("other",)), threading.Thread(target=under_inference_first)):
+        thread.start()
+        thread.join()
+    assert found.keys() == {"main", "other", "inference"}
+    assert all(caller == ran for caller, ran in found.values())
+    with torch.autograd.set_multithreading_enabled(True):
+        assert backward_thread() != threading.get_ident()
+    assert backward_thread() == threading.get_ident()

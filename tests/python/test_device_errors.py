@@ -316,6 +316,26 @@ def test_failures_come_with_the_op_and_the_line_that_issued_it(wait: str) -> Non
     assert (x + 1).tolist() == [1, 2, 3, 4], "the process goes on"
 
 
+OTHER_LAYOUTS: dict[str, Callable[[], Any]] = {
+    "to_sparse": lambda: rows("tpu").to_sparse(),
+    "to_sparse_csr": lambda: rows("tpu").to_sparse_csr(),
+    "sparse_coo_tensor": lambda: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device="tpu"),
+    "moved": lambda: rows("cpu").to_sparse().to("tpu"),
+    "used": lambda: rows("cpu").to_sparse_csr().to("tpu") @ rows("tpu").T,
+    "embedding": lambda: F.embedding(places("tpu", 0, 1), rows("tpu").requires_grad_(), sparse=True).sum().backward(),
+    "quantize_per_tensor": lambda: torch.quantize_per_tensor(rows("tpu"), 0.1, 0, torch.qint8),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_LAYOUTS)
+@pytest.mark.filterwarnings("error:.*runs on the host")
+def test_sparse_and_quantised_tensors_are_refused_in_words_that_help(name: str) -> None:
+    message = r'aten::\w+: there are no (sparse|quantised) tensors on "tpu"; keep this on the CPU, or (make it dense|dequantise it) \(`'
+    with pytest.raises(NotImplementedError, match=message) as caught:
+        OTHER_LAYOUTS[name]()
+    assert "dispatcher" not in str(caught.value)
+
+
 # --- debug mode -------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +376,7 @@ REFUSED: dict[str, Callable[[str], Any]] = {
     "floor_divide": lambda d: places(d, 1, 2) // places(d, 0, 1),
     "remainder_": lambda d: places(d, 1, 2).remainder_(places(d, 0, 1)),
     "masked_scatter": lambda d: rows(d).masked_scatter(rows(d) > 0, torch.ones(2, device=d)),
+    "sorter": lambda d: torch.searchsorted(rows(d)[0], rows(d), sorter=places(d, 0, 9, 1)),
 }
 
 

@@ -168,6 +168,31 @@ def test_an_input_called_as_a_buffer_is_refused() -> None:
         torchtpu.capture_step(Namesakes(8, 2), {"bias": X})
 
 
+class Scaled(nn.Linear):
+    def forward(self, x: Tensor, by: Tensor | float = 1.0) -> Tensor:
+        return (super().forward(x) * by).sum()
+
+
+@pytest.mark.parametrize("batch", [X, (X,), [X, 2.0], (X, torch.arange(2.0))])
+def test_a_batch_may_come_in_order(batch: Any) -> None:
+    model = Scaled(8, 2)
+    step = torchtpu.capture_step(model, batch)
+    names = dict(zip(("x", "by"), [batch] if isinstance(batch, Tensor) else batch))
+    assert step.trace.to_bytes() == torchtpu.capture_step(model, names).trace.to_bytes()
+    torch.testing.assert_close(run(step)[0][0], model(**names).detach())
+
+
+def test_a_batch_that_forward_does_not_take_is_refused() -> None:
+    class Unnamed(nn.Linear):
+        def forward(self, *of: Tensor) -> Tensor:
+            return super().forward(of[0]).sum()
+
+    with pytest.raises(torchtpu.Error, match=r"`forward\(x: .*\) -> .*` does not take the batch: too many positional"):
+        torchtpu.capture_step(Scaled(8, 2), (X, X, X))
+    with pytest.raises(torchtpu.Error, match=r"the arguments of `forward\(\*of: .*\).*` have no names: wrap the model"):
+        torchtpu.capture_step(Unnamed(8, 2), X)
+
+
 # What is data.
 
 

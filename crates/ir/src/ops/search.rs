@@ -23,6 +23,9 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3]{1,2,3,4,5,6}, f32[2,4]{1..6}, side='right', out_int32=true"),
             ok("i64[3]{1,2,3}, f32[2]{1.5,4}"),
             ok("f32[3]{3,1,2}, f32[2]{1.5,4}, sorter=i64[3]{1,2,0}"),
+            ok("f32[4]{-1,0,1,nan}, f32[6]{-1,0,1,0.5,-inf,nan}"),
+            ok("f32[5]{-1,0,1,nan,nan}, f32[4]{-1,0,1,0.5}, right=true"),
+            ok("i32[7]{3,1,2,9,0,4,5}, i32[5]{3,9,0,5,2}"),
             ok("f32[0], f32[2]"),
             err("f32[2,3], f32[3,2]", "boundaries tensor should be 1 dimension or the first N-1 dimensions of"),
             err("f32[3], f32[2], right=true, side='left'", "side and right can't be set to opposites"),
@@ -152,19 +155,32 @@ fn bucketize(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId) -> Resu
     passed(c, b, boundaries, v, c.flag("right")?)
 }
 
-/// For each element of `v` the number of boundaries it has passed: those that are not at or beyond it.
+/// For each element of `v` the number of boundaries it has passed, halving what is left of them as the CPU's kernel does: with
+/// NaN among them, or in no order, where that ends hangs on which of them are looked at.
+/// <https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html>
 fn passed(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId, right: bool) -> Result<Outs> {
     let out = if c.flag("out_int32")? { DType::I32 } else { DType::I64 };
     let dtype = super::support::promote_types(b.dtype(boundaries), b.dtype(v));
-    let (limits, mut shape) = (b.shape(boundaries), b.shape(v));
-    let last = shape.len();
-    shape.push(limits[limits.len() - 1]);
-    let value = b.broadcast_in_dim(b.convert(v, dtype)?, &shape, &(0..last).collect::<Dims>())?;
-    let along: Dims = (0..limits.len() - 1).chain([last]).collect();
-    let boundary = b.broadcast_in_dim(b.convert(boundaries, dtype)?, &shape, &along)?;
-    let stops = b.compare(if right { Comparison::Gt } else { Comparison::Ge }, boundary, value)?;
-    let passed = b.convert(b.unary(Unary::Not, stops)?, out)?;
-    one(b.reduce(passed, Reducer::Add, &[last])?)
+    let (limits, shape) = (b.shape(boundaries), b.shape(v));
+    let (last, n) = (limits.len() - 1, limits[limits.len() - 1]);
+    if n == 0 {
+        return one(b.full(Number::Int(0), out, &shape)?);
+    }
+    // One row of boundaries is for all of `v`, more for a row each.
+    let rows: Dims = if last == 0 { Dims::from_slice(&[b.ty(v)?.numel()]) } else { shape.clone() };
+    let (value, boundaries) = (b.reshape(b.convert(v, dtype)?, &rows)?, b.convert(boundaries, dtype)?);
+    let index = |i: usize| b.full(Number::Int(i as i64), DType::I32, &rows);
+    let (mut start, mut end) = (index(0)?, index(n)?);
+    for _ in 0..=n.ilog2() {
+        let middle = b.binary(Binary::ShiftRightLogical, b.add(start, end)?, index(1)?)?;
+        let boundary = take_along(b, boundaries, last, b.minimum(middle, index(n - 1)?)?)?;
+        let stops = b.compare(if right { Comparison::Gt } else { Comparison::Ge }, boundary, value)?;
+        let open = b.compare(Comparison::Lt, start, end)?;
+        let passes = b.binary(Binary::And, open, b.unary(Unary::Not, stops)?)?;
+        start = b.select(passes, b.add(middle, index(1)?)?, start)?;
+        end = b.select(b.binary(Binary::And, open, stops)?, middle, end)?;
+    }
+    one(b.convert(b.reshape(start, &shape)?, out)?)
 }
 
 fn histc(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -59,6 +59,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[4,3], [none, bool[3]], f32[4,1], true"),
             err("f32[4], [i64[2]{0..4}], i64[2]", "Index put requires the source and destination dtypes match"),
             err("f32[4], [i64[2]{0..4}], f32[3]", "shape mismatch: value tensor of shape [3] cannot be broadcast"),
+            err("f32[5,5], [u8[3]], f32[]", "The shape of the mask [3] at index 0 does not match the shape of the indexed"),
+            err("f32[5,5], [bool[5,3]], f32[]", "mask [5, 3] at index 1 does not match the shape of the indexed"),
         ],
     )
     .variants(&["index_put_", "index_put.out"]),
@@ -258,11 +260,12 @@ fn write_masked(
     };
     let (sizes, covered) = (b.shape(v), b.shape(mask));
     let end = at + covered.len();
-    ensure!(
-        end <= sizes.len() && sizes[at..end] == covered[..],
-        "The shape of the mask {covered:?} at index 0 does not match the shape of the indexed tensor {sizes:?} at index \
-         {at}"
-    );
+    if let Some(d) = (0..covered.len()).find(|&d| sizes.get(at + d) != Some(&covered[d])) {
+        no_index!(
+            "The shape of the mask {covered:?} at index {d} does not match the shape of the indexed tensor {sizes:?} at index {}",
+            at + d
+        );
+    }
     let mask = b.convert(mask, DType::Bool)?;
     let mask = b.broadcast_in_dim(mask, &sizes, &(at..end).collect::<Dims>())?;
     // The picked places are one dimension of the window.

@@ -1,0 +1,52 @@
+// What lies in memory otherwise than strides say: sparse and quantised tensors, which the device does not have.
+
+#include "shim.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+#include <string>
+
+namespace torchtpu {
+namespace {
+
+[[noreturn]] void refuse_sparse_tensor(const std::string& name) {
+  C10_THROW_ERROR(
+      NotImplementedError,
+      name + ": there are no sparse tensors on \"tpu\"; keep this on the CPU, or make it dense (`.to_dense()`, `sparse=False`)");
+}
+
+[[noreturn]] void refuse_quantized_tensor(const std::string& name) {
+  C10_THROW_ERROR(
+      NotImplementedError,
+      name + ": there are no quantised tensors on \"tpu\"; keep this on the CPU, or dequantise it (`.dequantize()`)");
+}
+
+void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse_sparse_tensor(op.operator_name().name);
+}
+
+void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  refuse_quantized_tensor(op.operator_name().name);
+}
+
+}  // namespace
+
+void refuse_to_make_others(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name().name;
+  if (name.find("to_sparse") != std::string::npos) refuse_sparse_tensor(name);
+  if (name.rfind("aten::quantize_per_", 0) == 0) refuse_quantized_tensor(name);
+}
+
+void register_layouts() {
+  using torch::CppFunction;
+  using torch::Library;
+  static Library coo(Library::IMPL, "_", c10::DispatchKey::SparsePrivateUse1, __FILE__, __LINE__);
+  static Library rows(Library::IMPL, "_", c10::DispatchKey::SparseCsrPrivateUse1, __FILE__, __LINE__);
+  static Library quantized(Library::IMPL, "_", c10::DispatchKey::QuantizedPrivateUse1, __FILE__, __LINE__);
+  coo.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+  rows.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+  quantized.fallback(CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
+
+}  // namespace torchtpu
