@@ -62,6 +62,9 @@ struct SiteHash {
   }
 };
 
+// What stands for the function of PyTorch's that starts a backward pass.
+constexpr uint64_t kBackwardPass = ~0ull;
+
 // 0 for a line that is not the user's. The code object is kept, so that its address stays its own.
 uint64_t learn(const Site& site) {
   const Lock lock;
@@ -72,7 +75,7 @@ uint64_t learn(const Site& site) {
     PyErr_Clear();
     return 0;
   }
-  if (foreign(file)) return 0;
+  if (foreign(file)) return std::strcmp(name, "_engine_run_backward") == 0 ? kBackwardPass : 0;
   return core().locate(file, PyCode_Addr2Line(site.code, site.offset), name);
 }
 
@@ -87,21 +90,8 @@ uint64_t id_of(_PyInterpreterFrame* frame) {
 
 #endif
 
-// The line that this thread's Python is at.
-uint64_t line_of_frames() {
-#ifdef TORCHTPU_READS_FRAMES
-  const auto* thread = PyGILState_GetThisThreadState();
-  if (thread == nullptr || thread->cframe == nullptr) return 0;
-  for (auto* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
-    if (frame->f_code == nullptr || _PyFrame_IsIncomplete(frame)) continue;
-    if (const auto id = id_of(frame)) return id;
-  }
-#endif
-  return 0;
-}
-
-// The lines of forward ops, by the numbers of their nodes in the graph of gradients: no Python runs in the threads that
-// compute gradients. Each word is a line in its low bits, and above it whose it is; old ones are overwritten.
+// The lines of forward ops, by the numbers of their nodes in the graph of gradients: no Python runs where gradients are
+// computed. Each word is a line in its low bits, and above it whose it is; old ones are overwritten.
 constexpr int kLineBits = 24;
 constexpr uint64_t kLines = (1ull << kLineBits) - 1;
 std::array<std::atomic<uint64_t>, 1 << 16> forward_lines;
@@ -130,6 +120,22 @@ uint64_t line_of_node() {
   const auto word = forward_lines[node->sequence_nr() % forward_lines.size()].load(std::memory_order_relaxed);
   const bool its = (word & ~kLines) == owner(node->sequence_nr(), node->thread_id());
   return its && (word & kLines) != 0 ? (word & kLines) | TPU_BACKWARD : 0;
+}
+
+// The line that this thread's Python is at. Where that called a backward pass, and no Python within it, the line behind the
+// node at hand.
+uint64_t line_of_frames() {
+#ifdef TORCHTPU_READS_FRAMES
+  const auto* thread = PyGILState_GetThisThreadState();
+  if (thread == nullptr || thread->cframe == nullptr) return 0;
+  for (auto* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
+    if (frame->f_code == nullptr || _PyFrame_IsIncomplete(frame)) continue;
+    const auto id = id_of(frame);
+    const auto line = id == kBackwardPass ? line_of_node() : id;
+    if (line != 0) return line;
+  }
+#endif
+  return 0;
 }
 
 }  // namespace

@@ -333,6 +333,21 @@ def test_gradients_are_told_by_the_lines_they_are_of(deterministic: None) -> Non
     assert f"{HERE}:{product - 1} (backward)" not in counts, places
 
 
+def test_hooks_are_told_by_their_own_lines(deterministic: None) -> None:
+    weight = nn.Parameter(torch.ones(13, 13, device="tpu"))
+    with torchtpu.eager_mode("fused"):
+        for _ in range(5):
+            square = weight @ weight
+            square.register_hook(lambda gradient: gradient * 3)
+            square.sum().backward()
+            weight.grad.sum().item()
+    counts = {line: calls for region in torchtpu.explain_eager().regions for line, calls in region.lines}
+    product = test_hooks_are_told_by_their_own_lines.__code__.co_firstlineno + 4
+    assert counts[f"{HERE}:{product} (backward)"] >= 1
+    assert counts[f"{HERE}:{product + 1}"] >= 1
+    assert f"{HERE}:{product + 1} (backward)" not in counts
+
+
 def walk(device: str, seed: int) -> float:
     """Ops of which no sixteen come in the same order again."""
     kinds: list[Callable[[Tensor], Tensor]] = [torch.sin, torch.tanh, torch.abs, torch.neg, torch.square, torch.sigmoid]
