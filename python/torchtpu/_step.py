@@ -73,15 +73,15 @@ def capture_step(
     optimizer: torch.optim.Optimizer | None = None,
     return_gradients: bool = False,
 ) -> Step:
-    """Traces one training step of ``model(**inputs)``, or ``model(*inputs)``; nothing is computed and nothing is allocated.
+    """Traces one training step of ``model(**inputs)``, or ``model(*inputs)``; nothing is computed or allocated.
 
     What the model runs in ``torch.utils.checkpoint`` is computed again in the backward pass. What it checks or prints
     besides computing is not in the step.
 
     Args:
         model: its parameters and buffers may be abstract: made on the device ``"meta"``, or as fake tensors.
-        inputs: the batch, by keyword or in the order of ``forward``'s arguments; or the only one. What is no tensor, such
-            as ``None`` or a number, the program is captured for.
+        inputs: the batch, by keyword or in the order of ``forward``'s arguments; or the only one. What is no tensor,
+            such as ``None`` or a number, the program is captured for.
         loss: gives the scalar to minimise of what the model returns. By default that is the tensor it returns, or what
             is called ``loss`` in it.
         optimizer: over the model's parameters. Without one, the step ends with the gradients. State that it has not
@@ -90,8 +90,9 @@ def capture_step(
             are always returned.
 
     Raises:
-        Error: the batch is not what ``forward`` takes, or there is no loss, or it is no scalar that depends on a parameter, or the model checkpoints with
-            ``use_reentrant=True``, or it or the optimizer branches on the data of tensors.
+        Error: the batch is not what ``forward`` takes, or there is no loss, or it is no scalar that depends on a
+            parameter, or the model checkpoints with ``use_reentrant=True``, or it or the optimizer branches on the data
+            of tensors.
         UnsupportedOp: an op of the model gives a number that is data, or as much as the data says.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)

@@ -62,7 +62,9 @@ def test_shared_places_are_written_as_on_the_cpu(name: str) -> None:
 
 
 def test_a_write_to_shared_places_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"aten::mul_.Tensor runs on the host: elements that it writes share their place"):
+    with pytest.warns(
+        UserWarning, match=r"aten::mul_.Tensor runs on the host: elements that it writes share their place"
+    ):
         torch.arange(5.0, device="tpu").unfold(0, 2, 1).mul_(2)
 
 
