@@ -7,6 +7,7 @@ use crate::variant::{Output, Plan, SeedSource, Source, Variant, number};
 use ir::{DType, Number, Shape};
 use runtime::{Buffer, Event, ExecuteOptions};
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 /// An argument of such a call.
 pub enum Placed<B> {
@@ -29,7 +30,7 @@ pub struct Launched {
     /// Next values of arguments, by their positions.
     pub mutations: Vec<(usize, Buffer)>,
     /// Ready when the execution is over, or has failed.
-    pub done: Event,
+    pub done: Arc<Event>,
     /// Bytes that the program takes while it runs, besides arguments and results.
     pub temporaries: u64,
 }

@@ -165,7 +165,7 @@ struct Counters {
 /// What is under way on a device.
 #[derive(Default)]
 pub(crate) struct Flight {
-    pending: VecDeque<(Event, Origin)>,
+    pending: VecDeque<(Arc<Event>, Origin)>,
     failure: Option<Error>,
 }
 
@@ -283,7 +283,7 @@ impl Core {
     pub fn idle(&self, device: usize) -> bool {
         self.flush(Why::Waited, 0);
         self.nudge();
-        let ended = |(event, _): &(Event, Origin)| event.is_ready().unwrap_or(true);
+        let ended = |(event, _): &(Arc<Event>, Origin)| event.is_ready().unwrap_or(true);
         self.queue.is_empty() && (device >= self.flights.len() || self.flight(device).pending.iter().rev().all(ended))
     }
 
@@ -451,12 +451,12 @@ impl Core {
     }
 
     /// Keeps an execution in view until it has ended.
-    pub(crate) fn watch(&self, device: usize, done: Event, origin: Origin) {
+    pub(crate) fn watch(&self, device: usize, done: Arc<Event>, origin: Origin) {
         self.watch_at_most(device, done, origin, MOST_PENDING);
     }
 
     /// As [`Core::watch`]; waits for the oldest if there are more than `most`.
-    pub(crate) fn watch_at_most(&self, device: usize, done: Event, origin: Origin, most: usize) {
+    pub(crate) fn watch_at_most(&self, device: usize, done: Arc<Event>, origin: Origin, most: usize) {
         let mut flight = self.flight(device);
         flight.pending.push_back((done, origin));
         while flight.pending.len() > SOME_PENDING.min(most) {

@@ -62,7 +62,7 @@ pub struct Execution {
     /// The results, usable at once: whatever reads them waits.
     pub outputs: Vec<Buffer>,
     /// Ready when this device is done, or has failed.
-    pub done: Event,
+    pub done: Arc<Event>,
 }
 
 /// A compiled program on its devices.
@@ -184,8 +184,10 @@ impl Executable {
     pub fn execute<B: Borrow<Buffer>>(&self, arguments: &[B], options: &ExecuteOptions<'_>) -> Result<Execution> {
         let device = self.single_device(options)?;
         let shards = [arguments];
-        let mut launched = self.launch(&shards, &[device], options)?;
-        self.take_execution(&mut launched, device)
+        let (mut launched, taken) = self.launch(&shards, &[device], options)?;
+        let execution = self.take_execution(&mut launched, device)?;
+        taken.by(std::slice::from_ref(&execution));
+        Ok(execution)
     }
 
     /// Starts the program on all its devices, with one list of arguments per device in the order of
@@ -206,8 +208,11 @@ impl Executable {
             let (expected, found) = (devices.len(), arguments.len());
             return Err(Error::Invalid(format!("the program runs on {expected} devices, got arguments for {found}")));
         }
-        let mut launched = self.launch(arguments, devices, options)?;
-        devices.iter().map(|&device| self.take_execution(&mut launched, device)).collect()
+        let (mut launched, taken) = self.launch(arguments, devices, options)?;
+        let executions = devices.iter().map(|&device| self.take_execution(&mut launched, device));
+        let executions = executions.collect::<Result<Vec<_>>>()?;
+        taken.by(&executions);
+        Ok(executions)
     }
 
     /// The device that a single-device execution runs on.
@@ -234,7 +239,7 @@ impl Executable {
         arguments: &'a [&[B]],
         devices: &[usize],
         options: &ExecuteOptions<'_>,
-    ) -> Result<Launched<'a>> {
+    ) -> Result<(Launched<'a>, Taken<'a, B>)> {
         let mut launch = Launch::new();
         for (arguments, &device) in arguments.iter().zip(devices) {
             self.check_arguments(arguments, device)?;
@@ -247,8 +252,7 @@ impl Executable {
             launch_id: options.launch_id,
         };
         let launched = launch.run(&self.raw, devices.len(), &launch_options)?;
-        donations.keep();
-        Ok(launched)
+        Ok((launched, donations.keep()))
     }
 
     /// Checks everything about one device's arguments that the plugin would answer with worse than an error.
@@ -311,7 +315,7 @@ impl Executable {
             let raw = launched.next_output().ok_or_else(broken)?;
             outputs.push(Buffer::wrap(raw, Arc::clone(ty), device));
         }
-        Ok(Execution { outputs, done })
+        Ok(Execution { outputs, done: Arc::new(done) })
     }
 }
 
@@ -332,7 +336,7 @@ struct Donations<'a, B: Borrow<Buffer>> {
     marked: Vec<(usize, usize)>,
 }
 
-impl<B: Borrow<Buffer>> Donations<'_, B> {
+impl<'a, B: Borrow<Buffer>> Donations<'a, B> {
     /// Finds a donated buffer that is also passed where it is not donated.
     fn check_others(&self) -> Result<()> {
         for arguments in self.arguments {
@@ -344,8 +348,8 @@ impl<B: Borrow<Buffer>> Donations<'_, B> {
         Ok(())
     }
 
-    fn keep(mut self) {
-        self.marked.clear();
+    fn keep(mut self) -> Taken<'a, B> {
+        Taken { arguments: self.arguments, marked: std::mem::take(&mut self.marked) }
     }
 }
 
@@ -353,6 +357,21 @@ impl<B: Borrow<Buffer>> Drop for Donations<'_, B> {
     fn drop(&mut self) {
         for &(shard, index) in &self.marked {
             self.arguments[shard][index].borrow().undo_donation();
+        }
+    }
+}
+
+/// Arguments that executions have taken over, by shard and position.
+struct Taken<'a, B: Borrow<Buffer>> {
+    arguments: &'a [&'a [B]],
+    marked: Vec<(usize, usize)>,
+}
+
+impl<B: Borrow<Buffer>> Taken<'_, B> {
+    /// Notes by which of the executions, one per shard.
+    fn by(self, executions: &[Execution]) {
+        for (shard, index) in self.marked {
+            self.arguments[shard][index].borrow().raw().taken_by(&executions[shard].done);
         }
     }
 }

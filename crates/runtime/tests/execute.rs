@@ -291,20 +291,43 @@ fn shared_memory_is_not_donated() {
     increment.execute(&[&*buffer], &ExecuteOptions::default()).expect("free again");
 }
 
-#[test]
-fn events_tell_when_work_is_done() {
-    let client = client();
-    let device = first_device(&client);
-    let side = 700;
-    let text = format!(
-        "func.func @main(%x: tensor<{side}x{side}xf32>) -> tensor<{side}x{side}xf32> {{
+/// A program that takes a while: `x * x * x` of a square matrix, which it is given with `attributes`.
+fn two_products(side: usize, attributes: &str) -> String {
+    format!(
+        "func.func @main(%x: tensor<{side}x{side}xf32> {attributes}) -> tensor<{side}x{side}xf32> {{
            %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
              : (tensor<{side}x{side}xf32>, tensor<{side}x{side}xf32>) -> tensor<{side}x{side}xf32>
            %1 = stablehlo.dot_general %0, %x, contracting_dims = [1] x [0]
              : (tensor<{side}x{side}xf32>, tensor<{side}x{side}xf32>) -> tensor<{side}x{side}xf32>
            return %1 : tensor<{side}x{side}xf32>
          }}"
-    );
+    )
+}
+
+#[test]
+fn dropping_a_donated_buffer_waits_for_nothing() {
+    let client = client();
+    let device = first_device(&client);
+    let side = 700;
+    let program = compile(&client, &two_products(side, "{tf.aliasing_output = 0 : i32}"));
+    // As below, one try may be interrupted.
+    let returns_early = |_| {
+        let x = upload(&device, &vec![0.5; side * side], &[side as i64, side as i64]);
+        let run = program.execute(&[&x], &ExecuteOptions::default()).expect("runs");
+        drop(x);
+        let early = !run.done.is_ready().expect("known");
+        assert_eq!(download(&run.outputs[0])[0], 0.125 * (side * side) as f32);
+        early
+    };
+    assert!((0..20).any(returns_early), "dropping what was donated waits for the execution");
+}
+
+#[test]
+fn events_tell_when_work_is_done() {
+    let client = client();
+    let device = first_device(&client);
+    let side = 700;
+    let text = two_products(side, "");
     let program = compile(&client, &text);
     let x = upload(&device, &vec![0.5; side * side], &[side as i64, side as i64]);
     // On a busy machine one try may be interrupted until the work is over; a plugin that waits never passes.

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::api::Nested;
 use super::client::{RawClient, not_null};
@@ -17,6 +17,8 @@ use crate::types::TensorType;
 pub(crate) struct RawBuffer {
     pub(super) ptr: NonNull<PJRT_Buffer>,
     pub(super) client: Arc<RawClient>,
+    /// The execution that it was donated to.
+    taken_by: OnceLock<Arc<Event>>,
 }
 
 // SAFETY: PJRT buffers may be used from any thread.
@@ -38,11 +40,16 @@ impl RawBuffer {
     /// # Safety
     /// `ptr` is an owned buffer of `client`.
     pub(super) unsafe fn from_raw(client: &Arc<RawClient>, ptr: NonNull<PJRT_Buffer>) -> RawBuffer {
-        RawBuffer { ptr, client: Arc::clone(client) }
+        RawBuffer { ptr, client: Arc::clone(client), taken_by: OnceLock::new() }
     }
 
     pub(crate) fn client(&self) -> &Arc<RawClient> {
         &self.client
+    }
+
+    /// Notes the execution that it was donated to, which is over when the event is ready.
+    pub(crate) fn taken_by(&self, execution: &Arc<Event>) {
+        let _only_once = self.taken_by.set(Arc::clone(execution));
     }
 
     pub(crate) fn on_device_size_in_bytes(&self) -> Result<usize> {
@@ -155,9 +162,12 @@ fn row_major(minor_to_major: &[i64]) -> Nested<PJRT_Buffer_MemoryLayout> {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        let args = sys::PJRT_Buffer_Destroy_Args { buffer: self.ptr.as_ptr(), ..Zeroable::zeroed() };
-        // SAFETY: owned, and destroyed only here.
-        unsafe { self.client.api.call_quietly(args) };
+        match self.taken_by.take() {
+            // SAFETY: owned, and given away only here.
+            Some(execution) => unsafe { self.client.bury(self.ptr, execution) },
+            // SAFETY: owned, and destroyed only here.
+            None => unsafe { self.client.destroy(self.ptr) },
+        }
     }
 }
 

@@ -1,14 +1,15 @@
 //! A plugin's client: its devices, and what is made on them.
 
+use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::api::{Api, Nested, Value, encode_named_values, list, text};
 use super::buffer::RawBuffer;
 use super::event::Event;
 use super::executable::RawExecutable;
 use super::host::AlignedBytes;
-use super::sys::{self, PJRT_Client, PJRT_Device, PJRT_DeviceDescription, Zeroable};
+use super::sys::{self, PJRT_Buffer, PJRT_Client, PJRT_Device, PJRT_DeviceDescription, Zeroable};
 use super::table::Args;
 use crate::error::{Error, Result};
 use crate::types::TensorType;
@@ -80,6 +81,8 @@ pub(crate) struct RawClient {
     pub(crate) platform_version: String,
     /// The API does not promise that external references may be taken on several threads at once.
     pub(super) external_references: Mutex<()>,
+    /// Buffers that nobody has any more, behind the executions that took them over.
+    buried: Mutex<VecDeque<(Arc<Event>, NonNull<PJRT_Buffer>)>>,
 }
 
 // SAFETY: PJRT clients may be used from any thread.
@@ -115,6 +118,7 @@ impl RawClient {
             platform_name: String::new(),
             platform_version: String::new(),
             external_references: Mutex::new(()),
+            buried: Mutex::default(),
         };
         client.platform_name = client.read_platform_name()?;
         client.platform_version = client.read_platform_version()?;
@@ -259,8 +263,40 @@ impl RawClient {
     }
 }
 
+impl RawClient {
+    /// Destroys a buffer.
+    ///
+    /// # Safety
+    /// `buffer` is one of this client's, and the caller's own.
+    pub(super) unsafe fn destroy(&self, buffer: NonNull<PJRT_Buffer>) {
+        // SAFETY: forwarded to the caller.
+        unsafe {
+            self.api.call_quietly(sys::PJRT_Buffer_Destroy_Args { buffer: buffer.as_ptr(), ..Zeroable::zeroed() });
+        }
+    }
+
+    /// Destroys a donated buffer some time after `execution`, which took it over: XLA's CPU client makes whoever does so
+    /// earlier wait for that. Its memory is no longer its own.
+    ///
+    /// # Safety
+    /// As [`RawClient::destroy`].
+    pub(super) unsafe fn bury(&self, buffer: NonNull<PJRT_Buffer>, execution: Arc<Event>) {
+        let mut buried = self.buried.lock().unwrap_or_else(PoisonError::into_inner);
+        buried.push_back((execution, buffer));
+        while let Some((_, buffer)) = buried.pop_front_if(|(execution, _)| execution.is_ready().unwrap_or(true)) {
+            // SAFETY: it was given away, and left the list.
+            unsafe { self.destroy(buffer) };
+        }
+    }
+}
+
 impl Drop for RawClient {
     fn drop(&mut self) {
+        let buried = self.buried.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, buffer) in std::mem::take(buried) {
+            // SAFETY: as in `bury`.
+            unsafe { self.destroy(buffer) };
+        }
         let args = sys::PJRT_Client_Destroy_Args { client: self.ptr.as_ptr(), ..Zeroable::zeroed() };
         // SAFETY: owned; everything made by it holds it, so nothing of it is left.
         unsafe { self.api.call_quietly(args) };

@@ -4,10 +4,16 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::api::Api;
 use super::sys::{self, PJRT_Error, PJRT_Event, Zeroable};
 use crate::error::{Error, PluginError, Result};
+
+/// How long whoever waits looks for the end before it sleeps: to be woken takes tens of microseconds, more than many
+/// programs do.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// Asynchronous work of the plugin, which ends in success or an error. Dropping an event does not wait.
 pub struct Event {
@@ -47,10 +53,19 @@ impl Event {
     /// # Errors
     /// The work's own error, or [`Error::MissingFunction`].
     pub fn wait(&self) -> Result<()> {
+        self.look();
         // SAFETY: the event is alive.
         let waited =
             unsafe { self.api.call(sys::PJRT_Event_Await_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() }) };
         waited.map(drop).map_err(|error| named_after(self.origin, error))
+    }
+
+    /// Gives the work some time to end, and the processor to whoever has a use for it.
+    fn look(&self) {
+        let since = Instant::now();
+        while matches!(self.is_ready(), Ok(false)) && since.elapsed() < PATIENCE {
+            thread::yield_now();
+        }
     }
 
     /// Whether the work has ended, well or badly.
