@@ -8,13 +8,6 @@ use hostcall::{Axis, Convolution};
 /// over what came along: rows of small images are not worth a copy each.
 const SHORT: usize = 8;
 
-/// What some windows have under one tap.
-struct Tap {
-    runs: Vec<Run>,
-    /// Windows that have zeros there, some of them within runs.
-    zeros: Vec<Range<usize>>,
-}
-
 /// Windows whose elements lie evenly spaced.
 struct Run {
     windows: Range<usize>,
@@ -24,7 +17,12 @@ struct Run {
 
 /// What some windows of each image have under all taps.
 pub(super) struct Taps {
-    taps: Vec<Tap>,
+    /// Those of all taps, one tap after the other.
+    runs: Vec<Run>,
+    /// Windows that have zeros there, some of them within runs.
+    zeros: Vec<Range<usize>>,
+    /// By tap, where its runs and its zeros end.
+    ends: Vec<(usize, usize)>,
     /// How far apart the elements of a run are.
     step: usize,
     plane: usize,
@@ -34,46 +32,117 @@ pub(super) struct Taps {
 impl Taps {
     /// Of `windows`, counted over all axes of `of`, which [fits](Convolution::fits).
     pub(super) fn new(of: &Convolution, windows: &Range<usize>) -> Taps {
-        let taps = (0..of.taps()).map(|tap| Tap::new(&of.axes, tap, windows)).collect();
-        let step = of.axes.last().map_or(1, |axis| axis.stride);
-        Taps { taps, step, plane: of.plane(), windows: windows.len() }
+        let mut built = Taps {
+            runs: vec![],
+            zeros: vec![],
+            ends: Vec::with_capacity(of.taps()),
+            step: of.axes.last().map_or(1, |axis| axis.stride),
+            plane: of.plane(),
+            windows: windows.len(),
+        };
+        let Some((last, outer)) = of.axes.split_last() else { return built };
+        if windows.is_empty() || of.taps() == 0 {
+            return built;
+        }
+        let lines = windows.start / last.map..windows.end.div_ceil(last.map);
+        let mut under = vec![];
+        for tap in 0..of.taps() / last.taps {
+            under.clear();
+            under.extend(lines.clone().map(|line| line_of(outer, tap, line)));
+            (0..last.taps).for_each(|tap| built.tap(last, tap, &under, windows));
+        }
+        built
     }
 
     /// Writes the columns of a channel of an image, whose rows are `row` elements apart.
     pub(super) fn read<T: Copy>(&self, zero: T, channel: &[T], columns: &mut [T], row: usize) {
-        for (tap, to) in self.taps.iter().zip(columns.chunks_mut(row)) {
-            for run in &tap.runs {
+        for ((runs, zeros), to) in self.by_tap().zip(columns.chunks_mut(row)) {
+            for run in runs {
                 let to = &mut to[run.windows.clone()];
                 match self.step {
                     1 => to.copy_from_slice(&channel[run.from..run.from + to.len()]),
-                    _ => {
-                        let from = channel[run.from..].iter().step_by(self.step);
-                        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
-                    }
+                    step => to.iter_mut().zip(channel[run.from..].chunks(step)).for_each(|(to, from)| *to = from[0]),
                 }
             }
-            tap.zeros.iter().for_each(|zeros| to[zeros.clone()].fill(zero));
+            zeros.iter().for_each(|zeros| to[zeros.clone()].fill(zero));
         }
     }
 
     /// Adds columns to the elements of a channel that they were read of. What windows have outside the image becomes zero.
     pub(super) fn add<T: Copy + std::ops::AddAssign>(&self, zero: T, columns: &mut [T], row: usize, channel: &mut [T]) {
-        for (tap, from) in self.taps.iter().zip(columns.chunks_mut(row)) {
-            tap.zeros.iter().for_each(|zeros| from[zeros.clone()].fill(zero));
-            for run in &tap.runs {
+        for ((runs, zeros), from) in self.by_tap().zip(columns.chunks_mut(row)) {
+            zeros.iter().for_each(|zeros| from[zeros.clone()].fill(zero));
+            for run in runs {
                 let from = &from[run.windows.clone()];
                 match self.step {
                     1 => {
                         let to = &mut channel[run.from..run.from + from.len()];
                         to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
                     }
-                    _ => {
-                        let to = channel[run.from..].iter_mut().step_by(self.step);
-                        to.zip(from).for_each(|(to, &from)| *to += from);
+                    step => {
+                        let to = channel[run.from..].chunks_mut(step);
+                        to.zip(from).for_each(|(to, &from)| to[0] += from);
                     }
                 }
             }
         }
+    }
+
+    /// Runs and zeros of each tap.
+    fn by_tap(&self) -> impl Iterator<Item = (&[Run], &[Range<usize>])> {
+        let starts = std::iter::once((0, 0)).chain(self.ends.iter().copied());
+        let between =
+            |(start, end): ((usize, usize), &(usize, usize))| (&self.runs[start.0..end.0], &self.zeros[start.1..end.1]);
+        starts.zip(&self.ends).map(between)
+    }
+
+    /// Appends what `windows` have under the `tap`-th of the last axis, where `under` are the lines of the image under
+    /// theirs of the map.
+    fn tap(&mut self, last: &Axis, tap: usize, under: &[Option<usize>], windows: &Range<usize>) {
+        let (runs, zeros) = (self.runs.len(), self.zeros.len());
+        let within = inside(last, tap);
+        let mut start = windows.start;
+        for line in under {
+            let first = start % last.map;
+            let end = last.map.min(first + windows.end - start);
+            let at = start - windows.start;
+            match line {
+                Some(line) => {
+                    let clip = |o: usize| o.clamp(first, end);
+                    let (low, high) = (clip(within.start), clip(within.end));
+                    self.zero(zeros, at..at + low - first);
+                    if low < high {
+                        let from = line * last.image + element(last, tap, low);
+                        self.run(runs, at + low - first..at + high - first, from, last.stride);
+                    }
+                    self.zero(zeros, at + high - first..at + end - first);
+                }
+                None => self.zero(zeros, at..at + end - first),
+            }
+            start += end - first;
+        }
+        self.ends.push((self.runs.len(), self.zeros.len()));
+    }
+
+    /// Appends zeros to those of a tap, which begin at `own`.
+    fn zero(&mut self, own: usize, windows: Range<usize>) {
+        match self.zeros[own..].last_mut() {
+            _ if windows.is_empty() => {}
+            Some(last) if last.end == windows.start => last.end = windows.end,
+            _ => self.zeros.push(windows),
+        }
+    }
+
+    /// Appends a run to those of a tap, which begin at `own`.
+    fn run(&mut self, own: usize, windows: Range<usize>, from: usize, step: usize) {
+        if let Some(last) = self.runs[own..].last_mut() {
+            let near = windows.start - last.windows.end <= SHORT;
+            if near && last.from + (windows.start - last.windows.start) * step == from {
+                last.windows.end = windows.end;
+                return;
+            }
+        }
+        self.runs.push(Run { windows, from });
     }
 
     /// Elements of a channel.
@@ -84,55 +153,6 @@ impl Taps {
     /// How many windows an image has here.
     pub(super) fn windows(&self) -> usize {
         self.windows
-    }
-}
-
-impl Tap {
-    /// The `tap`-th, counted over all axes.
-    fn new(axes: &[Axis], tap: usize, windows: &Range<usize>) -> Tap {
-        let mut built = Tap { runs: vec![], zeros: vec![] };
-        let Some((last, outer)) = axes.split_last() else { return built };
-        let within = inside(last, tap % last.taps);
-        let mut start = windows.start;
-        while start < windows.end {
-            let (line, first) = (start / last.map, start % last.map);
-            let end = last.map.min(first + windows.end - start);
-            let at = start - windows.start;
-            match line_of(outer, tap / last.taps, line) {
-                Some(line) => {
-                    let clip = |o: usize| o.clamp(first, end);
-                    let (low, high) = (clip(within.start), clip(within.end));
-                    built.zero(at..at + low - first);
-                    if low < high {
-                        let from = line * last.image + element(last, tap % last.taps, low);
-                        built.run(at + low - first..at + high - first, from, last.stride);
-                    }
-                    built.zero(at + high - first..at + end - first);
-                }
-                None => built.zero(at..at + end - first),
-            }
-            start += end - first;
-        }
-        built
-    }
-
-    fn zero(&mut self, windows: Range<usize>) {
-        match self.zeros.last_mut() {
-            _ if windows.is_empty() => {}
-            Some(last) if last.end == windows.start => last.end = windows.end,
-            _ => self.zeros.push(windows),
-        }
-    }
-
-    fn run(&mut self, windows: Range<usize>, from: usize, step: usize) {
-        if let Some(last) = self.runs.last_mut() {
-            let near = windows.start - last.windows.end <= SHORT;
-            if near && last.from + (windows.start - last.windows.start) * step == from {
-                last.windows.end = windows.end;
-                return;
-            }
-        }
-        self.runs.push(Run { windows, from });
     }
 }
 
