@@ -18,7 +18,7 @@ use crate::types::{ElementType, TensorType};
 /// the input, so the result appears in the caller's memory, and the memory's owner is released once that output is
 /// dropped. Read-only memory is copied at donation and stays as it was.
 pub struct Buffer {
-    // Order matters: the plugin's buffer goes first, then what keeps its memory.
+    // Order matters: the plugin's buffer goes first, then what keeps its memory. One that was donated has none any more.
     raw: RawBuffer,
     _host: Option<Box<HostHold>>,
     ty: Arc<TensorType>,

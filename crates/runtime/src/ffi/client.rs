@@ -261,9 +261,7 @@ impl RawClient {
             Ok((buffer?, event?))
         }
     }
-}
 
-impl RawClient {
     /// Destroys a buffer.
     ///
     /// # Safety
