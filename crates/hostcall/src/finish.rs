@@ -23,9 +23,9 @@ impl Finish {
     }
 
     /// How many elements each further operand has, of a result of so many, which are of so many features.
-    pub fn sizes(self, features: usize, elements: usize) -> Vec<usize> {
+    pub fn sizes(self, features: usize, elements: usize) -> impl Iterator<Item = usize> {
         let all = [(self.scale, features), (self.bias, features), (self.addend, elements)];
-        all.into_iter().filter(|operand| operand.0).map(|operand| operand.1).collect()
+        all.into_iter().filter(|operand| operand.0).map(|operand| operand.1)
     }
 
     /// What [`Finish::encode`] wrote, and the call's own numbers; `None` if it did not write this.

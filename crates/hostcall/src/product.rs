@@ -63,10 +63,11 @@ impl Product {
 
     /// What [`Product::encode`] wrote; `None` if it did not write this.
     pub fn decode(numbers: &[i64]) -> Option<Product> {
-        let numbers = numbers.iter().map(|&x| usize::try_from(x).ok()).collect::<Option<Vec<_>>>()?;
-        let (&[m, n, k, row, column, rhs_row, rhs_column], batch) = numbers.split_first_chunk::<7>()?;
-        let (batch, rest) = batch.as_chunks::<3>();
-        let batch = batch.iter().map(|&[size, lhs, rhs]| Batch { size, lhs, rhs }).collect();
+        let (own, batch) = numbers.split_first_chunk()?;
+        let [m, n, k, row, column, rhs_row, rhs_column] = sizes(own)?;
+        let (batch, rest) = batch.as_chunks();
+        let of = |dim| sizes(dim).map(|[size, lhs, rhs]| Batch { size, lhs, rhs });
+        let batch = batch.iter().map(of).collect::<Option<_>>()?;
         let (lhs, rhs) = (Strides { row, column }, Strides { row: rhs_row, column: rhs_column });
         rest.is_empty().then_some(Product { m, n, k, lhs, rhs, batch })
     }
@@ -131,6 +132,12 @@ impl Product {
         };
         (0..count).flat_map(of).collect()
     }
+}
+
+/// Numbers as sizes; `None` if one is negative.
+fn sizes<const N: usize>(numbers: &[i64; N]) -> Option<[usize; N]> {
+    let all = numbers.iter().all(|&x| usize::try_from(x).is_ok());
+    all.then(|| numbers.map(|x| x as usize))
 }
 
 /// Whether BLAS can read a matrix of `rows` and `columns`: see [`Product::fits`].

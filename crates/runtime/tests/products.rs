@@ -263,7 +263,7 @@ fn finishes() -> impl Iterator<Item = Finish> {
 
 /// What `finish` adds to `len` elements of `features` features.
 fn added(finish: Finish, features: usize, len: usize) -> Vec<Vec<f32>> {
-    finish.sizes(features, len).into_iter().enumerate().map(|(i, size)| numbers(size, 4 + i)).collect()
+    finish.sizes(features, len).enumerate().map(|(i, size)| numbers(size, 4 + i)).collect()
 }
 
 #[test]

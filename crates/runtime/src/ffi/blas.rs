@@ -3,12 +3,12 @@
 use std::ffi::{c_char, c_int};
 use std::ops::{AddAssign, MulAssign};
 use std::path::Path;
-use std::slice;
 
 use libloading::os::unix::Library;
 
 use super::api::loader_message;
 use super::finishing::{Features, Finishing};
+use super::turn::{Turned, turn};
 use super::wide;
 use crate::error::{Error, Result};
 use hostcall::{Product, Strides, Tile};
@@ -55,7 +55,7 @@ pub(crate) struct Blas {
 }
 
 /// A type that BLAS multiplies.
-pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Send + Sync + 'static {
+pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Turned + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;
     fn gemm(blas: &Blas) -> Gemm<Self>;
@@ -98,27 +98,6 @@ pub(super) struct Out<T> {
     pub(super) at: *mut T,
     pub(super) row: usize,
     pub(super) add: bool,
-}
-
-/// The transpose of a matrix, a few lines of the cache at a time.
-///
-/// # Safety
-/// `from` has so many rows and columns, and `to` as many columns and rows, which nobody else touches meanwhile.
-pub(super) unsafe fn turn<T: Element>([rows, columns]: [usize; 2], from: Matrix<T>, to: Out<T>) {
-    for first in (0..rows).step_by(VECTOR) {
-        let width = VECTOR.min(rows - first);
-        for column in 0..columns {
-            // SAFETY: as the caller promised.
-            unsafe {
-                let at = from.at.add(first * from.strides.row + column * from.strides.column);
-                let line = slice::from_raw_parts_mut(to.at.add(column * to.row + first), width);
-                for (i, place) in line.iter_mut().enumerate() {
-                    let x = *at.add(i * from.strides.row);
-                    if to.add { *place += x } else { *place = x }
-                }
-            }
-        }
-    }
 }
 
 /// Where a product's operands and its result are, and what is done to the result.
@@ -227,7 +206,7 @@ impl Blas {
     ) {
         // SAFETY: forwarded to the caller.
         unsafe {
-            match wide::way([m, n, k], rhs).filter(|_| self.narrow) {
+            match wide::way([m, n, k], lhs, rhs).filter(|_| self.narrow) {
                 Some(way) => wide::multiply(way, [m, n, k], lhs, rhs, out),
                 None if (2..FEW).contains(&n) && m > n => self.turned([m, n, k], lhs, rhs, out),
                 None => self.in_parts([m, n, k], lhs, rhs, out),
@@ -269,8 +248,7 @@ impl Blas {
                 let lhs = Matrix { at: lhs.at.add(first * lhs.strides.row), ..lhs };
                 let turned_out = Out { at: made.as_mut_ptr(), row: rows, add: false };
                 self.straight([n, rows, k], rhs.turned(), lhs.turned(), turned_out);
-                let made = Matrix { at: made.as_ptr(), strides: Strides { row: rows, column: 1 } };
-                turn([n, rows], made, Out { at: out.at.add(first * out.row), ..out });
+                turn([n, rows], made.as_ptr(), rows, Out { at: out.at.add(first * out.row), ..out });
             }
         }
     }
@@ -279,7 +257,13 @@ impl Blas {
     ///
     /// # Safety
     /// As above.
-    unsafe fn straight<T: Element>(&self, [m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+    pub(super) unsafe fn straight<T: Element>(
+        &self,
+        [m, n, k]: [usize; 3],
+        lhs: Matrix<T>,
+        rhs: Matrix<T>,
+        out: Out<T>,
+    ) {
         let int = |x: usize| x as c_int; // the caller saw that they do
         // BLAS wants a stride as long as a line even where there is one line.
         let stored = |strides: Strides, rows: usize, columns: usize| match strides.column {

@@ -1,6 +1,5 @@
 //! Convolutions and their gradients, as products of a matrix and of [columns](super::columns).
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::slice;
 
@@ -9,35 +8,7 @@ use hostcall::{Columns, Computes, Convolution, Strides, Task};
 use super::blas::{Blas, Element, Matrix, Operands, Out};
 use super::columns::Taps;
 use super::finishing::Features;
-
-/// Memory that lies as vector instructions like it.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-#[allow(dead_code)] // read through pointers
-struct Line([u8; 64]);
-
-thread_local! {
-    /// What a thread keeps columns in, for its next call: fresh memory costs as much as filling it.
-    static KEPT: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Calls `f` with memory for `sizes` elements each, which holds anything.
-fn with_scratch<T: Element, const N: usize>(sizes: [usize; N], f: impl FnOnce([&mut [T]; N])) {
-    let lines = sizes.map(|size| (size * size_of::<T>()).div_ceil(size_of::<Line>()));
-    KEPT.with_borrow_mut(|kept| {
-        let all: usize = lines.iter().sum();
-        if kept.len() < all {
-            kept.resize(all, Line([0; 64]));
-        }
-        let mut rest = &mut kept[..];
-        f(std::array::from_fn(|i| {
-            let (own, others) = std::mem::take(&mut rest).split_at_mut(lines[i]);
-            rest = others;
-            // SAFETY: so many elements fit, aligned for any, and any bytes are numbers.
-            unsafe { slice::from_raw_parts_mut(own.as_mut_ptr().cast::<T>(), sizes[i]) }
-        }));
-    });
-}
+use super::scratch::with_scratch;
 
 /// A convolution whose tensors are in memory.
 pub(super) struct Call<'a, T> {

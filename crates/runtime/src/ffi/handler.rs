@@ -16,6 +16,7 @@ use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
 use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Product};
+use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
 const EXTENSION: c_int = 5;
@@ -151,6 +152,9 @@ static BLAS: OnceLock<Blas> = OnceLock::new();
 const CALLS: [(&str, Handler); 3] =
     [(Product::TARGET, handle::<Product>), (Convolution::TARGET, handle::<Convolution>), (BARRIER, barrier)];
 
+/// Operands of a call, of which there are at most five, or results.
+type Buffers<'a> = SmallVec<[&'a XLA_FFI_Buffer; 5]>;
+
 /// What programs on the CPU, and no others, may call of ours ([`Plugin::accept_calls`](crate::Plugin::accept_calls)).
 pub fn host_calls() -> impl Iterator<Item = &'static str> {
     CALLS.iter().map(|(target, _)| *target)
@@ -243,8 +247,7 @@ unsafe fn is_in_place(frame: &XLA_FFI_CallFrame) -> Option<()> {
 }
 
 /// Arguments and results.
-#[allow(clippy::type_complexity)] // a pair of lists
-unsafe fn operands(frame: &XLA_FFI_CallFrame) -> Option<(Vec<&XLA_FFI_Buffer>, Vec<&XLA_FFI_Buffer>)> {
+unsafe fn operands(frame: &XLA_FFI_CallFrame) -> Option<(Buffers<'_>, Buffers<'_>)> {
     // SAFETY: forwarded to the caller.
     unsafe {
         let args = buffers(frame.args.size, frame.args.types, frame.args.args, XLA_FFI_ArgType_BUFFER)?;
@@ -280,8 +283,8 @@ unsafe fn compute<A: Asked>(frame: &XLA_FFI_CallFrame) -> Option<()> {
     let features = if finish == Finish::default() { 0 } else { asked.features()? };
     // SAFETY: likewise.
     let fits = unsafe {
-        let given = added.iter().map(|&a| len(a)).collect::<Option<Vec<_>>>()?;
-        given == finish.sizes(features, len(out)?) && asked.fits(len(lhs)?, len(rhs)?, len(out)?)
+        let wanted = finish.sizes(features, len(out)?).map(Some);
+        wanted.eq(added.iter().map(|&a| len(a))) && asked.fits(len(lhs)?, len(rhs)?, len(out)?)
     };
     if !fits || args.iter().any(|a| a.dtype != out.dtype) {
         return None;
@@ -302,7 +305,7 @@ unsafe fn compute_in<T: Element, A: Asked>(
     args: &[&XLA_FFI_Buffer],
     out: &XLA_FFI_Buffer,
 ) -> Option<()> {
-    let at = args.iter().map(|a| a.data.cast_const().cast::<T>()).collect::<Vec<_>>();
+    let at = args.iter().map(|a| a.data.cast_const().cast::<T>()).collect::<SmallVec<[_; 5]>>();
     let (&[lhs, rhs], added) = at.split_first_chunk::<2>()?;
     let operands = Operands { lhs, rhs, out: out.data.cast(), finish: Finishing::new(finish, added)? };
     let pool = Pool(frame);
@@ -370,7 +373,7 @@ unsafe fn buffers<'a>(
     types: *const c_int,
     values: *const *mut c_void,
     buffer: c_int,
-) -> Option<Vec<&'a XLA_FFI_Buffer>> {
+) -> Option<Buffers<'a>> {
     let one = |i: usize| {
         // SAFETY: both lists have `count` entries, and one of this type is a buffer.
         unsafe { (*types.add(i) == buffer).then(|| &*(*values.add(i)).cast::<XLA_FFI_Buffer>()) }

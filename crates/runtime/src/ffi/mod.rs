@@ -28,10 +28,12 @@ mod host;
 mod launch;
 #[cfg(test)]
 mod layout_test;
+mod scratch;
 mod sys;
 mod table;
 mod team;
 mod topology;
+mod turn;
 mod wide;
 
 pub(crate) use api::Api;

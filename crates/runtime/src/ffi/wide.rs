@@ -25,13 +25,31 @@
 //! | 2048x512 by 256   | 1.29  | 2.51    |
 //! | 128x768 by 50257  | 25.5  | 67.9    |
 
-use super::blas::{Element, Matrix, Out, VECTOR, turn};
+use super::blas::{Element, Matrix, Out, VECTOR};
+use super::scratch::with_scratch;
+use super::turn::turn;
 use hostcall::Strides;
 
-/// What it costs the `gemm` crate to turn an element, in elements that are turned here.
-const TURNED_BY_THE_CRATE: usize = 2;
+/// Fewer rows than this do not repay that a second operand in columns is turned.
+const FEW_ROWS: usize = 4;
 /// Rows and columns of a result that are made at once by way of their transpose.
 const BLOCK: usize = 512;
+/// Elements of a second operand that are turned at once: they stay in the cache until they are multiplied.
+const TURNED_AT_ONCE: usize = 1 << 14;
+/// What is turned at once is so many columns, or a multiple: the crate's kernels take up to three vectors.
+const VECTORS: usize = 3 * VECTOR;
+/// Elements of a result that the crate computes one by one, along both operands, without turning either.
+const DOTS: usize = 256;
+
+/// Multiplications and additions in the time that it takes to turn an element of a second operand, from the caches or not.
+const TO_TURN_SECOND: usize = 12;
+const TO_TURN_SECOND_FROM_MEMORY: usize = 30;
+/// The same of the first operand and the result, which are turned where rows are few and so far apart.
+const TO_TURN_OTHERS: usize = 18;
+/// Elements that the caches hold.
+const IN_CACHES: usize = 1 << 22;
+/// Rows that take the crate's kernels as long as one vector of them does: the shortest kernel is the least busy.
+const ROWS_OF_ONE_VECTOR: usize = 28;
 
 /// Whether this processor has vectors of 512 bits that MKL does not use.
 pub(super) fn is_for_this_processor() -> bool {
@@ -46,22 +64,34 @@ pub(super) fn is_for_this_processor() -> bool {
 }
 
 /// How a product is made here.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Straight,
-    /// By way of its transpose.
+    /// By way of its transpose: the first operand and the result are turned.
     Turned,
+    SecondTurned,
 }
 
 /// How a product is made faster here than by MKL on such a processor, if it is.
-pub(super) fn way<T>([m, n, k]: [usize; 3], rhs: Matrix<T>) -> Option<Way> {
+pub(super) fn way<T>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>) -> Option<Way> {
+    let sums_along_both = lhs.strides.column == 1 && rhs.strides.row == 1;
     match () {
-        _ if n < VECTOR => None,
+        _ if m == 1 || n == 1 || (sums_along_both && m * n <= DOTS) => Some(Way::Straight),
+        _ if n < VECTOR => (m > n).then_some(Way::Turned),
         _ if rhs.strides.column == 1 => Some(Way::Straight),
-        _ if m < VECTOR => None,
-        _ if m * (n + k) < TURNED_BY_THE_CRATE * n * k => Some(Way::Turned),
-        _ => Some(Way::Straight),
+        _ if m < FEW_ROWS => None,
+        _ if turns_others([m, n, k]) => Some(Way::Turned),
+        _ => Some(Way::SecondTurned),
     }
+}
+
+/// Whether it takes longer to turn the second operand than the others. By way of the transpose, rows fill vectors.
+fn turns_others([m, n, k]: [usize; 3]) -> bool {
+    let rows = if m <= VECTOR { ROWS_OF_ONE_VECTOR } else { m.next_multiple_of(VECTOR) };
+    let second = n.saturating_mul(k);
+    let to_turn_second = if second > IN_CACHES { TO_TURN_SECOND_FROM_MEMORY } else { TO_TURN_SECOND };
+    let others = TO_TURN_OTHERS.saturating_mul(m).saturating_mul(n + k);
+    others.saturating_add((rows - m).saturating_mul(second)) < to_turn_second.saturating_mul(second)
 }
 
 /// The product of an `m` by `k` and a `k` by `n` matrix, by this thread.
@@ -79,12 +109,16 @@ pub(super) unsafe fn multiply<T: Element>(
     unsafe {
         match way {
             Way::Straight => straight([m, n, k], lhs, rhs, out),
-            // So many rows at a time: what is turned takes their memory once more.
-            Way::Turned => (0..m).step_by(BLOCK).for_each(|row| {
-                let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
-                let out = Out { at: out.at.add(row * out.row), ..out };
-                turned([BLOCK.min(m - row), n, k], lhs, rhs, out);
-            }),
+            Way::Turned => {
+                // Few columns are over before more than the cache holds is turned back.
+                let most = if n < VECTOR { at_once(k).min(BLOCK) } else { BLOCK };
+                for row in (0..m).step_by(most) {
+                    let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
+                    let out = Out { at: out.at.add(row * out.row), ..out };
+                    turned([most.min(m - row), n, k], lhs, rhs, out);
+                }
+            }
+            Way::SecondTurned => second_turned([m, n, k], lhs, rhs, out),
         }
     }
 }
@@ -94,25 +128,57 @@ pub(super) unsafe fn multiply<T: Element>(
 /// # Safety
 /// As above.
 unsafe fn turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
-    let lies_in_columns = lhs.strides.row == 1;
-    let mut few = vec![T::ZERO; if lies_in_columns { 0 } else { m * k }];
-    let columns = Strides { row: m, column: 1 };
-    let mut second = lhs.turned();
-    if !lies_in_columns {
-        // SAFETY: as above, and there is room for them.
-        unsafe { turn([m, k], lhs, Out { at: few.as_mut_ptr(), row: m, add: false }) };
-        second = Matrix { at: few.as_ptr(), strides: columns };
-    }
-    let mut made = vec![T::ZERO; m * BLOCK.min(n)];
-    for first in (0..n).step_by(BLOCK) {
-        let width = BLOCK.min(n - first);
-        // SAFETY: as above; the columns are the matrix's, and `made` has room for them.
-        unsafe {
-            let rhs = Matrix { at: rhs.at.add(first * rhs.strides.column), ..rhs };
-            straight([width, m, k], rhs.turned(), second, Out { at: made.as_mut_ptr(), row: m, add: false });
-            turn([width, m], Matrix { at: made.as_ptr(), strides: columns }, Out { at: out.at.add(first), ..out });
+    let (lies_in_columns, row) = (lhs.strides.row == 1, row_of(m));
+    let sizes = [if lies_in_columns { 0 } else { k * row }, BLOCK.min(n) * row];
+    with_scratch(sizes, |[few, made]| {
+        let mut second = lhs.turned();
+        if !lies_in_columns {
+            // SAFETY: as above, and there is room for them.
+            unsafe { turn([m, k], lhs.at, lhs.strides.row, Out { at: few.as_mut_ptr(), row, add: false }) };
+            second = Matrix { at: few.as_ptr(), strides: Strides { row, column: 1 } };
         }
-    }
+        for first in (0..n).step_by(BLOCK) {
+            let width = BLOCK.min(n - first);
+            // SAFETY: as above; the columns are the matrix's, and `made` has room for them.
+            unsafe {
+                let rhs = Matrix { at: rhs.at.add(first * rhs.strides.column), ..rhs };
+                straight([width, m, k], rhs.turned(), second, Out { at: made.as_mut_ptr(), row, add: false });
+                turn([width, m], made.as_ptr(), row, Out { at: out.at.add(first), ..out });
+            }
+        }
+    });
+}
+
+/// The same, the second operand turned first, some columns of the result at a time.
+///
+/// # Safety
+/// As above; the second operand lies in columns.
+unsafe fn second_turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+    let most = at_once(k);
+    let row = row_of(most.min(n));
+    with_scratch([k * row], |[turned]| {
+        let second = Matrix { at: turned.as_ptr(), strides: Strides { row, column: 1 } };
+        for first in (0..n).step_by(most) {
+            let width = most.min(n - first);
+            // SAFETY: as above; the columns are the matrix's, and there is room for them.
+            unsafe {
+                let (from, stride) = (rhs.at.add(first * rhs.strides.column), rhs.strides.column);
+                turn([width, k], from, stride, Out { at: turned.as_mut_ptr(), row, add: false });
+                straight([m, width, k], lhs, second, Out { at: out.at.add(first), ..out });
+            }
+        }
+    });
+}
+
+/// How many columns of `k` elements are turned at once.
+fn at_once(k: usize) -> usize {
+    (TURNED_AT_ONCE / k.max(1)).max(1).next_multiple_of(VECTORS)
+}
+
+/// How far apart rows of so many elements are, in memory that we choose: aligned, and no power of two, as such rows would share
+/// few places of the cache.
+fn row_of(elements: usize) -> usize {
+    elements.next_multiple_of(VECTOR) + VECTOR
 }
 
 /// The same by one call.
@@ -195,7 +261,10 @@ mod tests {
             [530, 17, 3],
         ] {
             for turned in [[false, false], [false, true], [true, false], [true, true]] {
-                for way in [Way::Straight, Way::Turned] {
+                for way in [Way::Straight, Way::Turned, Way::SecondTurned] {
+                    if way == Way::SecondTurned && !turned[1] {
+                        continue;
+                    }
                     check(way, extents, turned, false);
                     check(way, extents, turned, true);
                 }
