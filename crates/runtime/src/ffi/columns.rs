@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use hostcall::{Axis, Convolution};
 
+use super::blas::{Element, Out};
+use super::turn::turn;
+
 /// Windows outside the image between two runs of windows within it, up to which both are copied as one and the zeros written
 /// over what came along: rows of small images are not worth a copy each.
 const SHORT: usize = 8;
@@ -15,8 +18,66 @@ struct Run {
     from: usize,
 }
 
+/// Lines of windows side by side, each of which has all its taps of the last axis side by side: the columns of a line are the
+/// transpose of what lies under it.
+struct Patches {
+    /// Where each line is in a channel, for one tap of the outer axes after the other; `None` outside of it.
+    lines: Vec<Option<usize>>,
+    /// Lines of each tap.
+    count: usize,
+    /// Windows of a line.
+    windows: usize,
+    /// Taps of a window.
+    taps: usize,
+}
+
+impl Patches {
+    /// Calls `f` with where each line is in a channel, and where its first tap's is in columns whose rows are `row` apart.
+    fn each(&self, row: usize, mut f: impl FnMut(Option<usize>, usize)) {
+        for (tap, lines) in self.lines.chunks(self.count).enumerate() {
+            let first = tap * self.taps * row;
+            lines.iter().enumerate().for_each(|(i, &line)| f(line, first + i * self.windows));
+        }
+    }
+
+    /// The places of a line's taps in columns, the first of which is at `first`.
+    fn rows(&self, first: usize, row: usize) -> impl Iterator<Item = Range<usize>> {
+        (0..self.taps).map(move |tap| first + tap * row..first + tap * row + self.windows)
+    }
+
+    /// As [`Taps::read`].
+    fn read<T: Element>(&self, channel: &[T], columns: &mut [T], row: usize) {
+        self.each(row, |line, first| {
+            let Some(line) = line else {
+                return self.rows(first, row).for_each(|place| columns[place].fill(T::ZERO));
+            };
+            let from = &channel[line..line + self.windows * self.taps];
+            let to = &mut columns[first..first + (self.taps - 1) * row + self.windows];
+            let to = Out { at: to.as_mut_ptr(), row, add: false };
+            // SAFETY: both slices end where the last of the elements is.
+            unsafe { turn([self.windows, self.taps], from.as_ptr(), self.taps, to) };
+        });
+    }
+
+    /// As [`Taps::add`].
+    fn add<T: Element>(&self, columns: &mut [T], row: usize, channel: &mut [T]) {
+        self.each(row, |line, first| {
+            let Some(line) = line else {
+                return self.rows(first, row).for_each(|place| columns[place].fill(T::ZERO));
+            };
+            let from = &columns[first..first + (self.taps - 1) * row + self.windows];
+            let to = &mut channel[line..line + self.windows * self.taps];
+            let to = Out { at: to.as_mut_ptr(), row: self.taps, add: true };
+            // SAFETY: as above.
+            unsafe { turn([self.taps, self.windows], from.as_ptr(), row, to) };
+        });
+    }
+}
+
 /// What some windows of each image have under all taps.
 pub(super) struct Taps {
+    /// Instead of runs and zeros, where windows are such.
+    patches: Option<Patches>,
     /// Those of all taps, one tap after the other.
     runs: Vec<Run>,
     /// Windows that have zeros there, some of them within runs.
@@ -33,6 +94,7 @@ impl Taps {
     /// Of `windows`, counted over all axes of `of`, which [fits](Convolution::fits).
     pub(super) fn new(of: &Convolution, windows: &Range<usize>) -> Taps {
         let mut built = Taps {
+            patches: None,
             runs: vec![],
             zeros: vec![],
             ends: Vec::with_capacity(of.taps()),
@@ -45,6 +107,13 @@ impl Taps {
             return built;
         }
         let lines = windows.start / last.map..windows.end.div_ceil(last.map);
+        if lies_in_patches(last) && lines.len() * last.map == windows.len() {
+            let outer_taps = 0..of.taps() / last.taps;
+            let each = |tap| lines.clone().map(move |line| Some(line_of(outer, tap, line)? * last.image));
+            let (count, lines) = (lines.len(), outer_taps.flat_map(each).collect());
+            built.patches = Some(Patches { lines, count, windows: last.map, taps: last.taps });
+            return built;
+        }
         let mut under = vec![];
         for tap in 0..of.taps() / last.taps {
             under.clear();
@@ -55,7 +124,10 @@ impl Taps {
     }
 
     /// Writes the columns of a channel of an image, whose rows are `row` elements apart.
-    pub(super) fn read<T: Copy>(&self, zero: T, channel: &[T], columns: &mut [T], row: usize) {
+    pub(super) fn read<T: Element>(&self, channel: &[T], columns: &mut [T], row: usize) {
+        if let Some(patches) = &self.patches {
+            return patches.read(channel, columns, row);
+        }
         for ((runs, zeros), to) in self.by_tap().zip(columns.chunks_mut(row)) {
             for run in runs {
                 let to = &mut to[run.windows.clone()];
@@ -64,14 +136,17 @@ impl Taps {
                     step => to.iter_mut().zip(channel[run.from..].chunks(step)).for_each(|(to, from)| *to = from[0]),
                 }
             }
-            zeros.iter().for_each(|zeros| to[zeros.clone()].fill(zero));
+            zeros.iter().for_each(|zeros| to[zeros.clone()].fill(T::ZERO));
         }
     }
 
     /// Adds columns to the elements of a channel that they were read of. What windows have outside the image becomes zero.
-    pub(super) fn add<T: Copy + std::ops::AddAssign>(&self, zero: T, columns: &mut [T], row: usize, channel: &mut [T]) {
+    pub(super) fn add<T: Element>(&self, columns: &mut [T], row: usize, channel: &mut [T]) {
+        if let Some(patches) = &self.patches {
+            return patches.add(columns, row, channel);
+        }
         for ((runs, zeros), from) in self.by_tap().zip(columns.chunks_mut(row)) {
-            zeros.iter().for_each(|zeros| from[zeros.clone()].fill(zero));
+            zeros.iter().for_each(|zeros| from[zeros.clone()].fill(T::ZERO));
             for run in runs {
                 let from = &from[run.windows.clone()];
                 match self.step {
@@ -156,6 +231,12 @@ impl Taps {
     }
 }
 
+/// Whether all windows along an axis lie within the image, side by side, and leave out nothing between their taps.
+fn lies_in_patches(axis: &Axis) -> bool {
+    let side_by_side = axis.stride > 1 && axis.stride == axis.taps && axis.dilation == 1;
+    side_by_side && axis.low == 0 && axis.map * axis.stride <= axis.image
+}
+
 /// The windows along an axis that have `tap` within the image. It may be empty, and begin anywhere.
 fn inside(axis: &Axis, tap: usize) -> Range<usize> {
     let before = axis.low - (tap * axis.dilation) as i64;
@@ -199,6 +280,8 @@ mod tests {
             vec![axis(3, 3, 3, 1, 1, 1), axis(4, 4, 3, 1, 1, 1), axis(5, 5, 3, 1, 1, 1)],
             vec![axis(2, 9, 4, 1, 1, 6), axis(20, 40, 1, 1, 1, 10)],
             vec![axis(4, 2, 1, 2, 1, 0), axis(4, 2, 1, 2, 1, 0)],
+            vec![axis(16, 2, 8, 8, 1, 0), axis(81, 10, 8, 8, 1, 0)],
+            vec![axis(9, 4, 3, 3, 1, 2), axis(9, 3, 3, 3, 1, 0)],
         ]
     }
 
@@ -229,7 +312,7 @@ mod tests {
             for windows in [0..all, 0..all / 2, all / 3..all, all / 2..all / 2 + 1] {
                 let (taps, row) = (Taps::new(&of, &windows), windows.len() + 2);
                 let mut columns = vec![f32::NAN; row * of.taps()];
-                taps.read(0.0, &channel, &mut columns, row);
+                taps.read(&channel, &mut columns, row);
                 for (place, column) in places.iter().zip(columns.chunks(row)) {
                     let wanted = place[windows.clone()].iter().map(|p| p.map_or(0.0, |p| channel[p]));
                     assert!(wanted.eq(column[..windows.len()].iter().copied()), "{of:?} {windows:?}");
@@ -251,7 +334,7 @@ mod tests {
                 place.iter().zip(column).for_each(|(p, x)| p.iter().for_each(|&p| wanted[p] += x));
             }
             let mut channel = vec![1.0; of.plane()];
-            taps.add(0.0, &mut columns, row, &mut channel);
+            taps.add(&mut columns, row, &mut channel);
             assert_eq!(channel, wanted, "{of:?}");
         }
     }

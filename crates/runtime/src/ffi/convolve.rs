@@ -94,7 +94,7 @@ impl<T: Element> Call<'_, T> {
                 for (i, image) in chunk.images.clone().enumerate() {
                     let channels = self.channels_mut(part, image).chunks_exact_mut(taps.plane());
                     for (channel, made) in channels.zip(made.chunks_mut(self.of.taps() * columns)) {
-                        taps.add(T::ZERO, &mut made[i * taps.windows()..], columns, channel);
+                        taps.add(&mut made[i * taps.windows()..], columns, channel);
                     }
                 }
             }
@@ -157,7 +157,7 @@ impl<T: Element> Call<'_, T> {
                 slice::from_raw_parts(at, part.channels.len() * plane)
             };
             for (channel, to) in channels.chunks_exact(plane).zip(read.chunks_mut(self.of.taps() * count)) {
-                taps.read(T::ZERO, channel, &mut to[i * taps.windows()..], count);
+                taps.read(channel, &mut to[i * taps.windows()..], count);
             }
         }
         Matrix { at: read.as_ptr(), strides: in_rows(count) }
