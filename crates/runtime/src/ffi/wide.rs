@@ -11,19 +11,39 @@
 //! | 256x2304 by 196   | 102 | 213   |                                 |                 |
 //! | 2048x512 by 32    | 95  | 244   | 95                              | 233             |
 //!
-//! A second operand that lies in columns the crate turns while it packs it, which takes 0.4 to 2 ns an element. Where that is more
-//! than turning the first and the result, the transpose is made instead, as the product of that operand, which lies in rows so.
-//! `x @ w.T`, every linear layer, on both cores, the whole program beside eager PyTorch's MKL (medians of 160, warm):
+//! A second operand that lies in columns, as in `x @ w.T`, every linear layer, the crate turns while it packs it, which takes 0.4 to
+//! 2 ns an element; turned in registers before ([`super::turn`]) it takes 0.1 from the caches. Where the first operand and the result are
+//! less to turn, the transpose is made instead, as the product of that operand, which lies in rows so. In GFLOP/s, likewise:
+//!
+//! | `[m, k] x [n, k]` | MKL | crate | second turned | others turned |
+//! |-------------------|----:|------:|--------------:|--------------:|
+//! | 20x32 by 32       | 75  | 77    | 145           | 63            |
+//! | 34x32 by 96       | 95  | 133   | 200           | 111           |
+//! | 4x1024 by 1024    | 43  | 5     | 68            | 31            |
+//! | 8x1024 by 1024    | 60  | 9     | 105           | 62            |
+//! | 16x1024 by 1024   | 86  | 19    | 150           | 132           |
+//! | 20x512 by 512     | 93  | 48    | 165           | 151           |
+//! | 32x1024 by 1024   | 95  | 35    | 183           | 229           |
+//! | 64x1024 by 1024   | 105 | 62    | 198           | 231           |
+//! | 394x3072 by 768   | 92  | 143   | 225           | 189           |
+//! | 2048x256 by 64    | 102 | 256   | 244           | 90            |
+//! | 16x768 by 16384   |     |       | 81            | 118           |
+//!
+//! A result of few columns is made by way of its transpose too: 64x64 by 8 in 0.49 us instead of MKL's 1.00, 2048x256 by 6 in 75
+//! instead of 110, 512x512 by 3 in 28 instead of 33, or 124 where the second operand lies in rows.
+//!
+//! `x @ w.T` on both cores, the whole program, and eager PyTorch's MKL (medians of 160, one after the other, warm):
 //!
 //! | `[m, k] x [n, k]` | ms    | MKL, ms |
 //! |-------------------|------:|--------:|
-//! | 16x1024 by 1024   | 0.185 | 0.272   |
-//! | 64x1024 by 1024   | 0.383 | 0.703   |
-//! | 64x3072 by 768    | 0.834 | 1.615   |
-//! | 128x768 by 768    | 0.437 | 0.738   |
-//! | 394x768 by 3072   | 4.86  | 9.08    |
-//! | 2048x512 by 256   | 1.29  | 2.51    |
-//! | 128x768 by 50257  | 25.5  | 67.9    |
+//! | 8x1024 by 1024    | 0.107 | 0.203   |
+//! | 16x1024 by 1024   | 0.140 | 0.279   |
+//! | 64x1024 by 1024   | 0.348 | 0.761   |
+//! | 64x3072 by 768    | 0.724 | 1.67    |
+//! | 128x768 by 768    | 0.387 | 0.785   |
+//! | 394x768 by 3072   | 4.35  | 9.35    |
+//! | 2048x512 by 256   | 1.41  | 2.66    |
+//! | 128x768 by 50257  | 26.1  | 76.3    |
 
 use super::blas::{Element, Matrix, Out, VECTOR};
 use super::scratch::with_scratch;
@@ -34,9 +54,12 @@ use hostcall::Strides;
 const FEW_ROWS: usize = 4;
 /// Rows and columns of a result that are made at once by way of their transpose.
 const BLOCK: usize = 512;
-/// Elements of a second operand that are turned at once: they stay in the cache until they are multiplied.
+/// Elements of a second operand, or of a first one for few columns, that are turned at once: they stay in the cache until they are
+/// multiplied.
 const TURNED_AT_ONCE: usize = 1 << 14;
-/// What is turned at once is so many columns, or a multiple: the crate's kernels take up to three vectors.
+/// The same of a first operand for many columns, which take longer to read again than it does to read its elements.
+const FIRST_AT_ONCE: usize = 1 << 20;
+/// What is turned at once is so many lines, or a multiple: the crate's kernels take up to three vectors.
 const VECTORS: usize = 3 * VECTOR;
 /// Elements of a result that the crate computes one by one, along both operands, without turning either.
 const DOTS: usize = 256;
@@ -110,8 +133,8 @@ pub(super) unsafe fn multiply<T: Element>(
         match way {
             Way::Straight => straight([m, n, k], lhs, rhs, out),
             Way::Turned => {
-                // Few columns are over before more than the cache holds is turned back.
-                let most = if n < VECTOR { at_once(k).min(BLOCK) } else { BLOCK };
+                let elements = if n < VECTOR { TURNED_AT_ONCE } else { FIRST_AT_ONCE };
+                let most = lines_of(k, elements).min(BLOCK);
                 for row in (0..m).step_by(most) {
                     let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
                     let out = Out { at: out.at.add(row * out.row), ..out };
@@ -154,7 +177,7 @@ unsafe fn turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<
 /// # Safety
 /// As above; the second operand lies in columns.
 unsafe fn second_turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
-    let most = at_once(k);
+    let most = lines_of(k, TURNED_AT_ONCE);
     let row = row_of(most.min(n));
     with_scratch([k * row], |[turned]| {
         let second = Matrix { at: turned.as_ptr(), strides: Strides { row, column: 1 } };
@@ -170,9 +193,9 @@ unsafe fn second_turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: 
     });
 }
 
-/// How many columns of `k` elements are turned at once.
-fn at_once(k: usize) -> usize {
-    (TURNED_AT_ONCE / k.max(1)).max(1).next_multiple_of(VECTORS)
+/// How many rows or columns of `k` are about so many elements.
+fn lines_of(k: usize, elements: usize) -> usize {
+    (elements / k.max(1)).max(1).next_multiple_of(VECTORS)
 }
 
 /// How far apart rows of so many elements are, in memory that we choose: aligned, and no power of two, as such rows would share
