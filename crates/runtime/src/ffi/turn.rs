@@ -89,7 +89,9 @@ pub(super) trait Turned: Sized {
     /// # Safety
     /// The processor can; `from` has these rows and so many columns, a multiple of their number, and nobody else touches `to`,
     /// which has as many columns and rows.
-    unsafe fn turn_rows(columns: usize, from: *const Self, stride: usize, to: *mut Self, row: usize);
+    unsafe fn turn_rows(_columns: usize, _from: *const Self, _stride: usize, _to: *mut Self, _row: usize) {
+        unreachable!("no processor of this kind can");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -157,11 +159,6 @@ impl Turned for f32 {
         // SAFETY: forwarded to the caller.
         unsafe { x86::eight_of_f32(columns, from, stride, to, row) }
     }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    unsafe fn turn_rows(_: usize, _: *const f32, _: usize, _: *mut f32, _: usize) {
-        unreachable!("no processor of this kind can");
-    }
 }
 
 impl Turned for f64 {
@@ -171,11 +168,6 @@ impl Turned for f64 {
     unsafe fn turn_rows(columns: usize, from: *const f64, stride: usize, to: *mut f64, row: usize) {
         // SAFETY: forwarded to the caller.
         unsafe { x86::four_of_f64(columns, from, stride, to, row) }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    unsafe fn turn_rows(_: usize, _: *const f64, _: usize, _: *mut f64, _: usize) {
-        unreachable!("no processor of this kind can");
     }
 }
 

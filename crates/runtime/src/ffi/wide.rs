@@ -27,7 +27,7 @@
 //! | 64x1024 by 1024   | 105 | 62    | 198           | 231           |
 //! | 394x3072 by 768   | 92  | 143   | 225           | 189           |
 //! | 2048x256 by 64    | 102 | 256   | 244           | 90            |
-//! | 16x768 by 16384   |     |       | 81            | 118           |
+//! | 16x768 by 16384   |     |       | 74            | 118           |
 //!
 //! A result of few columns is made by way of its transpose too: 64x64 by 8 in 0.49 us instead of MKL's 1.00, 2048x256 by 6 in 75
 //! instead of 110, 512x512 by 3 in 28 instead of 33, or 124 where the second operand lies in rows.
@@ -57,7 +57,7 @@ const BLOCK: usize = 512;
 /// Elements of a second operand, or of a first one for few columns, that are turned at once: they stay in the cache until they are
 /// multiplied.
 const TURNED_AT_ONCE: usize = 1 << 14;
-/// The same of a first operand for many columns, which take longer to read again than it does to read its elements.
+/// The same of a first operand for many columns: they are read again for every so many rows.
 const FIRST_AT_ONCE: usize = 1 << 20;
 /// What is turned at once is so many lines, or a multiple: the crate's kernels take up to three vectors.
 const VECTORS: usize = 3 * VECTOR;
@@ -69,6 +69,8 @@ const TO_TURN_SECOND: usize = 12;
 const TO_TURN_SECOND_FROM_MEMORY: usize = 30;
 /// The same of the first operand and the result, which are turned where rows are few and so far apart.
 const TO_TURN_OTHERS: usize = 18;
+/// Products of an element that are summed at once where operands are turned: the memory for more would be worth nothing.
+const DEPTH: usize = 1 << 13;
 /// Elements that the caches hold.
 const IN_CACHES: usize = 1 << 22;
 /// Rows that take the crate's kernels as long as one vector of them does: the shortest kernel is the least busy.
@@ -128,29 +130,47 @@ pub(super) unsafe fn multiply<T: Element>(
     rhs: Matrix<T>,
     out: Out<T>,
 ) {
-    // SAFETY: forwarded to the caller.
-    unsafe {
-        match way {
-            Way::Straight => straight([m, n, k], lhs, rhs, out),
-            Way::Turned => {
-                let elements = if n < VECTOR { TURNED_AT_ONCE } else { FIRST_AT_ONCE };
-                let most = lines_of(k, elements).min(BLOCK);
-                for row in (0..m).step_by(most) {
-                    let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
-                    let out = Out { at: out.at.add(row * out.row), ..out };
-                    turned([most.min(m - row), n, k], lhs, rhs, out);
-                }
+    if way == Way::Straight {
+        // SAFETY: forwarded to the caller.
+        return unsafe { straight([m, n, k], lhs, rhs, out) };
+    }
+    for first in (0..k.max(1)).step_by(DEPTH) {
+        let depth = DEPTH.min(k - first);
+        // SAFETY: as above; the part is the operands'.
+        unsafe {
+            let lhs = Matrix { at: lhs.at.add(first * lhs.strides.column), ..lhs };
+            let rhs = Matrix { at: rhs.at.add(first * rhs.strides.row), ..rhs };
+            let out = Out { add: out.add || first > 0, ..out };
+            match way {
+                Way::SecondTurned => second_turned([m, n, depth], lhs, rhs, out),
+                _ => turned([m, n, depth], lhs, rhs, out),
             }
-            Way::SecondTurned => second_turned([m, n, k], lhs, rhs, out),
         }
     }
 }
 
-/// The same by way of its transpose.
+/// The same by way of its transpose, some rows at a time.
 ///
 /// # Safety
 /// As above.
 unsafe fn turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
+    let elements = if n < VECTOR { TURNED_AT_ONCE } else { FIRST_AT_ONCE };
+    let most = lines_of(k, elements).min(BLOCK);
+    for row in (0..m).step_by(most) {
+        // SAFETY: as above; the rows are the matrix's.
+        unsafe {
+            let lhs = Matrix { at: lhs.at.add(row * lhs.strides.row), ..lhs };
+            let out = Out { at: out.at.add(row * out.row), ..out };
+            rows_turned([most.min(m - row), n, k], lhs, rhs, out);
+        }
+    }
+}
+
+/// The same for a few rows.
+///
+/// # Safety
+/// As above.
+unsafe fn rows_turned<T: Element>([m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
     let (lies_in_columns, row) = (lhs.strides.row == 1, row_of(m));
     let sizes = [if lies_in_columns { 0 } else { k * row }, BLOCK.min(n) * row];
     with_scratch(sizes, |[few, made]| {
@@ -282,6 +302,7 @@ mod tests {
             [0, 16, 4],
             [20, 1100, 9],
             [530, 17, 3],
+            [5, 17, DEPTH + 8],
         ] {
             for turned in [[false, false], [false, true], [true, false], [true, true]] {
                 for way in [Way::Straight, Way::Turned, Way::SecondTurned] {
