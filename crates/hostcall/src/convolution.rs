@@ -1,6 +1,6 @@
 //! Convolutions and their gradients as matrix products: the elements under a window are a column.
 
-use crate::share::{cut, parts, size};
+use crate::share::{cut, parts, size, sizes};
 use std::ops::Range;
 
 /// Columns that are multiplied at once, at least: fewer are not worth packing the other operand.
@@ -122,8 +122,7 @@ impl Convolution {
     /// What [`Convolution::encode`] wrote; `None` if it did not write this.
     pub fn decode(numbers: &[i64]) -> Option<Convolution> {
         let (&[computes, own @ ..], axes) = numbers.split_first_chunk::<5>()?;
-        let count = |x: i64| usize::try_from(x).ok();
-        let [images, groups, channels, features] = own.map(count);
+        let [images, groups, channels, features] = sizes(&own)?;
         let computes = match computes {
             0 => Computes::Map,
             1 => Computes::Image,
@@ -131,25 +130,13 @@ impl Convolution {
             _ => return None,
         };
         let (axes, rest) = axes.as_chunks::<6>();
-        let axis = |&[image, map, taps, stride, dilation, low]: &[i64; 6]| {
-            Some(Axis {
-                image: count(image)?,
-                map: count(map)?,
-                taps: count(taps)?,
-                stride: count(stride)?,
-                dilation: count(dilation)?,
-                low,
-            })
+        let axis = |&[own @ .., low]: &[i64; 6]| {
+            let [image, map, taps, stride, dilation] = sizes(&own)?;
+            Some(Axis { image, map, taps, stride, dilation, low })
         };
         let axes = axes.iter().map(axis).collect::<Option<Vec<_>>>()?;
-        (rest.is_empty() && !axes.is_empty()).then_some(Convolution {
-            computes,
-            images: images?,
-            groups: groups?,
-            channels: channels?,
-            features: features?,
-            axes,
-        })
+        let convolution = Convolution { computes, images, groups, channels, features, axes };
+        (rest.is_empty() && !convolution.axes.is_empty()).then_some(convolution)
     }
 
     /// Elements of each channel of an image.

@@ -1,6 +1,6 @@
 //! Products of strided matrices.
 
-use crate::share::{cut, parts, size};
+use crate::share::{cut, parts, size, sizes};
 use std::ops::Range;
 
 /// A matrix in memory: how many elements apart neighbours of a column and of a row are. One of the two is 1.
@@ -132,12 +132,6 @@ impl Product {
         };
         (0..count).flat_map(of).collect()
     }
-}
-
-/// Numbers as sizes; `None` if one is negative.
-fn sizes<const N: usize>(numbers: &[i64; N]) -> Option<[usize; N]> {
-    let all = numbers.iter().all(|&x| usize::try_from(x).is_ok());
-    all.then(|| numbers.map(|x| x as usize))
 }
 
 /// Whether BLAS can read a matrix of `rows` and `columns`: see [`Product::fits`].

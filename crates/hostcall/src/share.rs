@@ -1,4 +1,4 @@
-//! How work is shared among threads.
+//! What calls of every kind share: how work is cut for threads, and how sizes are counted and read.
 
 use std::ops::Range;
 
@@ -21,4 +21,10 @@ pub(crate) fn cut(length: usize, parts: usize, step: usize) -> impl Iterator<Ite
 /// The product of all extents; `None` beyond what can be counted.
 pub(crate) fn size(extents: impl IntoIterator<Item = usize>) -> Option<usize> {
     extents.into_iter().try_fold(1usize, usize::checked_mul)
+}
+
+/// Numbers as sizes; `None` if one is negative.
+pub(crate) fn sizes<const N: usize>(numbers: &[i64; N]) -> Option<[usize; N]> {
+    let all = numbers.iter().all(|&x| usize::try_from(x).is_ok());
+    all.then(|| numbers.map(|x| x as usize))
 }

@@ -257,13 +257,7 @@ impl Blas {
     ///
     /// # Safety
     /// As above.
-    pub(super) unsafe fn straight<T: Element>(
-        &self,
-        [m, n, k]: [usize; 3],
-        lhs: Matrix<T>,
-        rhs: Matrix<T>,
-        out: Out<T>,
-    ) {
+    unsafe fn straight<T: Element>(&self, [m, n, k]: [usize; 3], lhs: Matrix<T>, rhs: Matrix<T>, out: Out<T>) {
         let int = |x: usize| x as c_int; // the caller saw that they do
         // BLAS wants a stride as long as a line even where there is one line.
         let stored = |strides: Strides, rows: usize, columns: usize| match strides.column {

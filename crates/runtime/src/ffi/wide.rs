@@ -91,9 +91,11 @@ pub(super) fn is_for_this_processor() -> bool {
 /// How a product is made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
+    /// As the operands lie.
     Straight,
     /// By way of its transpose: the first operand and the result are turned.
     Turned,
+    /// The second operand is turned.
     SecondTurned,
 }
 
@@ -218,10 +220,10 @@ fn lines_of(k: usize, elements: usize) -> usize {
     (elements / k.max(1)).max(1).next_multiple_of(VECTORS)
 }
 
-/// How far apart rows of so many elements are, in memory that we choose: aligned, and no power of two, as such rows would share
-/// few places of the cache.
+/// How far apart rows of so many elements are, in memory that we choose: an odd number of the cache's lines, as rows a power of two
+/// apart share few places of it.
 fn row_of(elements: usize) -> usize {
-    elements.next_multiple_of(VECTOR) + VECTOR
+    (elements.div_ceil(VECTOR) | 1) * VECTOR
 }
 
 /// The same by one call.
