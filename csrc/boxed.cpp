@@ -45,6 +45,7 @@ int64_t range_size(const torch::jit::Stack& stack, size_t first, c10::ScalarType
 
 void push_results(const Op& op, torch::jit::Stack& stack, size_t first, const TpuCall& call) {
   const auto device = static_cast<c10::DeviceIndex>(call.device);
+  count_writes(op, stack, first);
   if (op.returns_written) {
     // Results whose sizes are data are new: what was given for them learns its size now.
     std::vector<at::Tensor> made;
@@ -134,6 +135,7 @@ bool run(const Op& op, torch::jit::Stack& stack) {
   {
     Writer writer(op);
     writer.arguments(stack, first);
+    if (run_in_turn(op, writer, stack, first)) return true;
     const auto status = attempt(op, writer, nullptr, call);
     if (status == TPU_OK) {
       push_results(op, stack, first, call);
@@ -254,6 +256,15 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   const std::string functional = core().op_functional(number);
   if (out && !functional.empty()) op->functional = c10::Dispatcher::singleton().findSchema(operator_name(functional));
   op->in_place_list = returns.empty();
+  const auto& full = op->handle.operator_name();
+  op->over_lists = full.name.rfind("aten::_foreach_", 0) == 0;
+  for (size_t i = 0; op->over_lists && i < schema.arguments().size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) op->written_lists.push_back(i);
+  }
+  if (op->over_lists && full.overload_name == "Tensor" && schema.arguments().back().name() == "scalars") {
+    op->by_numbers = c10::Dispatcher::singleton().findSchema({full.name, "ScalarList"});
+  }
   op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
   op->convolves = op->handle.operator_name() == c10::OperatorName("aten::convolution", "");
   op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
@@ -296,6 +307,7 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
 struct Kernel final : c10::OperatorKernel {
   explicit Kernel(std::unique_ptr<Op> op) : op_(std::move(op)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    if (op_->by_numbers.has_value()) return run_on_numbers(*op_, *stack);
     const auto arguments = torch::jit::last(*stack, op_->arguments.size());
     if (std::any_of(arguments.begin(), arguments.end(), holds_lazy)) return run_on_values(handle, *stack);
     run_plain(handle, *stack);

@@ -52,6 +52,9 @@ struct Op {
   std::vector<size_t> written;  // arguments that are returned, in the order of the results
   std::optional<c10::OperatorHandle> functional;  // of an `out=` overload: the one that gives new tensors
   bool in_place_list = false;
+  bool over_lists = false;  // is one of `_foreach_*`
+  std::vector<size_t> written_lists;  // of these: arguments that are lists which it writes
+  std::optional<c10::OperatorHandle> by_numbers;  // of one that takes numbers as a tensor: the overload that takes a list
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
   bool range = false;  // is `arange` with an `out=`
@@ -105,6 +108,49 @@ inline Argument describe(const c10::Argument& argument) {
   return result;
 }
 
+// The storages of a call, each once, in the order in which they come. Few are found by looking, many by a table of hashes.
+class Slots {
+ public:
+  explicit Slots(c10::SmallVector<TpuCell, 8>& cells) : cells_(cells) {}
+
+  size_t of(TpuCell cell) {
+    if (cells_.size() < kFew) return among_few(cell);
+    if (2 * cells_.size() >= table_.size()) grow();
+    const auto at = place(cell);
+    if (table_[at] == 0) {
+      cells_.push_back(cell);
+      table_[at] = static_cast<uint32_t>(cells_.size());
+    }
+    return table_[at] - 1;
+  }
+
+ private:
+  static constexpr size_t kFew = 24;
+
+  size_t among_few(TpuCell cell) {
+    size_t slot = 0;
+    while (slot < cells_.size() && cells_[slot] != cell) ++slot;
+    if (slot == cells_.size()) cells_.push_back(cell);
+    return slot;
+  }
+
+  // Where `cell` is in the table, or belongs.
+  size_t place(TpuCell cell) const {
+    const size_t mask = table_.size() - 1;
+    size_t at = (static_cast<uint64_t>(cell) * 0x9E3779B97F4A7C15ull >> 32) & mask;
+    while (table_[at] != 0 && cells_[table_[at] - 1] != cell) at = (at + 1) & mask;
+    return at;
+  }
+
+  void grow() {
+    table_.assign(std::max<size_t>(256, 2 * table_.size()), 0);
+    for (size_t slot = 0; slot < cells_.size(); ++slot) table_[place(cells_[slot])] = static_cast<uint32_t>(slot + 1);
+  }
+
+  c10::SmallVector<TpuCell, 8>& cells_;
+  std::vector<uint32_t> table_;  // one more than the slot, or 0
+};
+
 // A call being written down.
 class Writer {
  public:
@@ -117,8 +163,16 @@ class Writer {
   // Everything from `first` on; finds the device on the way: that of the tensors, or what the call says.
   void arguments(const torch::jit::Stack& stack, size_t first) {
     for (size_t i = 0; i < op_.arguments.size(); ++i) {
+      leads_ = i == 0;
       argument(stack[first + i], op_.arguments[i]);
     }
+  }
+
+  [[noreturn]] void refuse(c10::Device other) const {
+    const auto index = static_cast<int>(device < 0 ? current_device() : device);
+    C10_THROW_ERROR(
+        Error, c10::str("Expected all tensors to be on the same device, but found at least two devices, tpu:", index, " and ",
+                        other, "!"));
   }
 
   c10::SmallVector<uint64_t, 64> words;
@@ -126,6 +180,8 @@ class Writer {
   c10::SmallVector<uint64_t, 8> scalars;
   void* generator = nullptr;
   c10::DeviceIndex device = -1;
+  bool shares_storages = false;  // several tensors lie in one
+  std::optional<c10::Device> elsewhere;  // of a call over lists: where else one of its tensors is
 
  private:
   void argument(const c10::IValue& value, const Argument& as) {
@@ -242,9 +298,12 @@ class Writer {
 
   void note(c10::DeviceIndex index) {
     if (device < 0) device = index;
-    TORCH_CHECK(
-        device == index, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
-        static_cast<int>(device), " and tpu:", static_cast<int>(index), "!");
+    if (device != index) meet(c10::Device(kTpu, index));
+  }
+
+  void meet(c10::Device other) {
+    if (!op_.over_lists) refuse(other);
+    elsewhere = other;
   }
 
   void tensor(const at::Tensor& t) {
@@ -252,9 +311,9 @@ class Writer {
     if (t.device().type() != kTpu) return host(t);
     note(t.device().index());
     const auto cell = cell_of(*t.storage().unsafeGetStorageImpl());
-    size_t slot = 0;
-    while (slot < cells.size() && cells[slot] != cell) ++slot;
-    if (slot == cells.size()) cells.push_back(cell);
+    const auto before = cells.size();
+    const auto slot = slots_.of(cell);
+    shares_storages |= cells.size() == before;
     const auto sizes = t.sizes();
     const auto strides = t.strides();
     words.push_back(
@@ -265,12 +324,10 @@ class Writer {
     for (const auto s : strides) words.push_back(static_cast<uint64_t>(s));
   }
 
-  // A tensor without dimensions on the CPU goes along as a number; larger ones are an error, as on CUDA.
+  // A tensor without dimensions on the CPU goes along as a number, but where it says of which device the result is; larger
+  // ones are an error, as on CUDA.
   void host(const at::Tensor& t) {
-    TORCH_CHECK(
-        t.dim() == 0 && t.device().is_cpu(),
-        "Expected all tensors to be on the same device, but found at least two devices, tpu:",
-        static_cast<int>(device < 0 ? current_device() : device), " and ", t.device(), "!");
+    if (t.dim() != 0 || !t.device().is_cpu() || (op_.over_lists && leads_)) return meet(t.device());
     const auto value = at::_local_scalar_dense(t);
     const uint64_t wrapped = t.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0;
     const bool is_float = value.isFloatingPoint();
@@ -281,7 +338,17 @@ class Writer {
   }
 
   const Op& op_;
+  Slots slots_{cells};
+  bool leads_ = false;  // the first argument is being written
   c10::SmallVector<at::Tensor, 2> kept_;
 };
+
+// Runs a call over lists one tensor after the other, if that is another thing than all at once, or if they are on several
+// devices. False if neither, and nothing has happened.
+bool run_in_turn(const Op& op, const Writer& writer, torch::jit::Stack& stack, size_t first);
+// Tells autograd what a call over lists writes, which returns nothing that would.
+void count_writes(const Op& op, const torch::jit::Stack& stack, size_t first);
+// Runs a call whose last argument is a tensor of numbers by the overload that takes these as such.
+void run_on_numbers(const Op& op, torch::jit::Stack& stack);
 
 }  // namespace torchtpu

@@ -113,6 +113,13 @@ void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t first) 
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     for (size_t j = 0; j < op.arguments.size(); ++j) any |= j != i && overlaps(value.toTensor(), stack[first + j]);
   }
+  // Of lists, only those of one tensor can: others would have come one by one.
+  for (const auto i : op.written_lists) {
+    const auto list = stack[first + i].toListRef();
+    for (size_t j = 0; list.size() == 1 && j < op.arguments.size(); ++j) {
+      any |= j != i && overlaps(list[0].toTensor(), stack[first + j]);
+    }
+  }
   if (!any || draws(op)) return;
   Host host(/*filled=*/false);
   auto copy = on_host(host, op, stack, first);

@@ -14,10 +14,11 @@ use ir::{DType, Graph, Op as CoreOp, OutputKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What stands between a call and its plan.
-pub(crate) enum Obstacle {
-    /// The cell in this slot has to take another form first: this element type, at least so many elements.
-    Reform { slot: usize, dtype: DType, places: usize },
+/// The form that the cell in a slot has to take before there can be a plan: this element type, at least so many elements.
+pub(crate) struct Reform {
+    pub(crate) slot: usize,
+    pub(crate) dtype: DType,
+    pub(crate) places: usize,
 }
 
 /// A call's cells as they are seen while it is built.
@@ -42,8 +43,8 @@ impl Parsed {
         Ok(Parsed { header: Header::of(request.words)?, words, bound })
     }
 
-    /// The types of all cells, those never written included, or the first that does not fit the views of it.
-    pub(crate) fn cells(&self, seen: &Seen) -> Result<std::result::Result<Vec<CellType>, Obstacle>> {
+    /// The types of all cells, those never written included, or which do not fit the views of them.
+    pub(crate) fn cells(&self, seen: &Seen) -> Result<std::result::Result<Vec<CellType>, Vec<Reform>>> {
         let mut views: Vec<Vec<(DType, &Layout)>> = seen.types.iter().map(|_| vec![]).collect();
         let mut see = |slot: usize, dtype, layout| {
             if let Some(views) = views.get_mut(slot) {
@@ -53,7 +54,7 @@ impl Parsed {
         for word in &self.words {
             collect(word, &mut see);
         }
-        let mut cells = vec![];
+        let (mut cells, mut reforms) = (vec![], vec![]);
         for (slot, views) in views.iter().enumerate() {
             let Some(&(dtype, first)) = views.first() else {
                 return Err(Error::internal("a cell that no tensor views"));
@@ -66,11 +67,11 @@ impl Parsed {
             let end = ends.and_then(|e| e.into_iter().max()).unwrap_or(usize::MAX);
             match &seen.types[slot] {
                 Some(ty) if ty.dtype == dtype && ty.layout.numel() >= Some(end) => cells.push(CellType::clone(ty)),
-                Some(_) => return Ok(Err(Obstacle::Reform { slot, dtype, places: places.max(end) })),
+                Some(_) => reforms.push(Reform { slot, dtype, places: places.max(end) }),
                 None => cells.push(unwritten(dtype, first, places.max(end))),
             }
         }
-        Ok(Ok(cells))
+        Ok(if reforms.is_empty() { Ok(cells) } else { Err(reforms) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The device as one object: storages, plans, what is under way.
 
-use crate::build::{Draft, Obstacle, Parsed, Seen, trace};
+use crate::build::{Draft, Parsed, Reform, Seen, trace};
 use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
 use crate::fused::compile::Compiler;
@@ -372,13 +372,18 @@ impl Core {
         if variant != op.entry.variant && !bounded {
             return Ok(true);
         }
+        // Another library's meta kernel of such an op runs in a trace only, which lets it invent the extent.
+        let foreign = bounded && !op.entry.schema.name.starts_with("aten::");
         match parsed.cells(seen)? {
-            Ok(cells) => Ok(trace(op, variant, parsed, &cells, None, loc)?.extents == ir::eager::Extents::Fixed),
-            Err(Obstacle::Reform { .. }) => Ok(!bounded),
+            Ok(cells) => {
+                let extents = trace(op, variant, parsed, &cells, None, loc)?.extents;
+                Ok(extents == ir::eager::Extents::Fixed && !foreign)
+            }
+            Err(_) => Ok(!bounded),
         }
     }
 
-    /// The plan of a call; `None` if a cell had to be brought into another form first.
+    /// The plan of a call; `None` if cells had to be brought into another form first.
     fn build(
         &self,
         request: &Request<'_>,
@@ -390,8 +395,10 @@ impl Core {
         let (op, parsed) = parse(request, bound)?;
         let cells = match parsed.cells(seen)? {
             Ok(cells) => cells,
-            Err(Obstacle::Reform { slot, dtype, places }) => {
-                self.reform(request.cells[slot], dtype, places)?;
+            Err(reforms) => {
+                for Reform { slot, dtype, places } in reforms {
+                    self.reform(request.cells[slot], dtype, places)?;
+                }
                 return Ok(None);
             }
         };
