@@ -6,7 +6,7 @@
 use super::machine::Work;
 use super::set::{Key, Set};
 use super::steps::{Kind, Read, Step, Steps};
-use ir::ValueId;
+use ir::{Op, ValueId};
 use rustc_hash::FxHashMap;
 
 /// Steps in a region, at most: what keeps the search linear. Positions of steps and numbers of passes fit a `u8`.
@@ -173,13 +173,14 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// The first pass in which what is read is there.
+    /// The first pass in which what is read is there: what a slice moves to another place, a TPU has to have in memory.
     fn earliest(&self, read: &Read) -> u8 {
         if !self.is_in(read.value) {
             return 0;
         }
         let is_reduction = self.steps.of(read.value).is_some_and(|s| self.step(s).kind == Kind::Reduce);
-        self.marks[read.value.index()].first + u8::from(is_reduction)
+        let is_moved = self.steps.machine.is_tpu && matches!(self.steps.graph.node(read.part).op, Op::Slice { .. });
+        self.marks[read.value.index()].first + u8::from(is_reduction || is_moved)
     }
 
     fn touch(&mut self, read: &Read, pass: u8, position: u8) {

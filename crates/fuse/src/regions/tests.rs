@@ -404,3 +404,18 @@ fn a_stable_sort_writes_positions_on_a_tpu() {
     assert_eq!(written(false, TPU), 512 * 1024 * 2);
     assert_eq!(written(true, Machine::CPU), 512 * 1024 * 2);
 }
+
+#[test]
+fn a_slice_of_what_is_made_needs_it_in_memory_on_a_tpu() {
+    let text = "graph @g {
+  %0: f32[64,1024] = input 0 \"x\" user
+  %1: f32[64,1024] = add %0, %0
+  %2: f32[64,1024] = maximum %0, %1
+  %3: f32[64,512] = slice(start:[0,0],limit:[64,512],stride:[1,1]) %2
+  %4: f32[64,1024] = concatenate(dim:1) %3, %3
+  %5: f32[64,1024] = maximum %4, %0
+  return %5 \"last\"
+}";
+    let read = |machine: Machine| regions(&parse(text), &machine).iter().map(|r| r.read).sum::<u64>();
+    assert_eq!((read(TPU), read(Machine::CPU)), (2 * 64 * 1024 * 4, 64 * 1024 * 4));
+}
