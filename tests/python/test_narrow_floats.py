@@ -75,3 +75,24 @@ def test_a_16_bit_float_is_rounded_behind_a_convolution() -> None:
         of_result = (x * 1.003).float() * w.float()
         assert not torch.equal((of_result * 1.75).bfloat16(), of_result.bfloat16() * 1.75)
         assert torch.equal(gradient, of_result.bfloat16() * 1.75)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_statistics_are_kept_unrounded(dtype: torch.dtype) -> None:
+    """The gradient of a norm over two values is what is left when nearly all cancels: noise, of rounded statistics."""
+    torch.manual_seed(0)
+    x, grad = ((torch.randn(2, 8, 1, 1) + 4).to(dtype) for _ in range(2))
+
+    def gradient(device: str, dtype: torch.dtype) -> torch.Tensor:
+        norm = torch.nn.BatchNorm2d(8).to(device, dtype)
+        given = x.to(device, dtype).requires_grad_()
+        norm(given).backward(grad.to(device, dtype))
+        assert given.grad is not None
+        return given.grad.cpu().double()
+
+    exact = gradient("cpu", torch.float64)
+    assert (gradient("tpu", dtype) - exact).norm() / exact.norm() < 1e-2
+    rows = x.view(2, 8)
+    _, mean, rstd = torch.native_layer_norm(rows.to("tpu"), [8], None, None, 1e-5)
+    wide = torch.native_layer_norm(rows.float(), [8], None, None, 1e-5)
+    torch.testing.assert_close((mean.cpu(), rstd.cpu()), wide[1:])

@@ -229,7 +229,8 @@ fn normalise(c: &Call<'_>, b: &Builder, training: bool) -> Result<Normalised> {
     let y = scale(b, x, mean, invstd, weight, bias)?;
     let next = |old: Option<ValueId>, new| old.map(|old| moved(c, b, old, new)).transpose();
     let statistics = [next(stats[0], mean)?, next(stats[1], unbiased(b, var, count)?)?];
-    Ok(Normalised { values: [b.convert(y, dtype)?, b.convert(mean, saved)?, b.convert(invstd, saved)?], statistics })
+    // As they are, as on other devices than the CPU, where they are `f32`: the gradient of few values cancels but for the rest.
+    Ok(Normalised { values: [b.convert(y, dtype)?, mean, invstd], statistics })
 }
 
 /// `(x - mean) * invstd * weight + bias`, channel by channel.

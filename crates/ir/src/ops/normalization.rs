@@ -239,8 +239,7 @@ fn layer_norm(c: &Call<'_>, b: &Builder) -> Result<[ValueId; 3]> {
     let over = |v| back_over(b, v, x, &dims);
     let xhat = formula(b, [x, over(mean)?, over(rstd)?], |[x, m, r]| (x - m) * r)?;
     let y = b.convert(affine(b, xhat, weight, bias, &dims)?, dtype)?;
-    let save = |v| unsqueeze(b, b.convert(v, saved)?, &dims);
-    Ok([y, save(mean)?, save(rstd)?])
+    Ok([y, unsqueeze(b, mean, &dims)?, unsqueeze(b, rstd, &dims)?])
 }
 
 fn layer_norm_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
