@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace torchtpu {
 
@@ -20,6 +21,39 @@ at::Tensor refuse_binary_cross_entropy(
       false,
       "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: the sigmoid before them can "
       "overflow in lower precision. Use binary_cross_entropy_with_logits, or BCEWithLogitsLoss.");
+}
+
+// Runs an op in single precision; `float64` stays.
+void run_in_single(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard below(c10::DispatchKey::AutocastPrivateUse1);
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
+    auto& value = (*stack)[i];
+    if (value.isTensor()) value = at::autocast::cached_cast(at::kFloat, value.toTensor(), kTpu);
+  }
+  op.callBoxed(stack);
+}
+
+// The same, with all results, places and channels among them, in the type of the first argument: what torchvision's own
+// kernels give.
+void run_in_single_and_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard below(c10::DispatchKey::AutocastPrivateUse1);
+  const size_t first = stack->size() - op.schema().arguments().size();
+  const auto dtype = (*stack)[first].toTensor().scalar_type();
+  run_in_single(op, stack);
+  for (size_t i = first; i < stack->size(); ++i) {
+    auto& value = (*stack)[i];
+    if (value.isTensor()) value = value.toTensor().to(dtype);
+  }
+}
+
+// torchvision has kernels for autocast on the devices that it knows. These wait for its ops if it is loaded later.
+void register_torchvision() {
+  const auto key = c10::DispatchKey::AutocastPrivateUse1;
+  static torch::Library m(torch::Library::IMPL, "torchvision", key, __FILE__, __LINE__);
+  m.impl("nms", torch::CppFunction::makeFromBoxedFunction<&run_in_single>());
+  for (const auto* name : {"roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_in_single_and_back>());
+  }
 }
 
 }  // namespace
@@ -43,6 +77,7 @@ void register_autocast() {
   AT_FORALL_PROMOTE(WIDEST)
 #undef WIDEST
   m.impl("binary_cross_entropy", &refuse_binary_cross_entropy);
+  register_torchvision();
 }
 
 }  // namespace torchtpu

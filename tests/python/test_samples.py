@@ -141,6 +141,8 @@ NOT_SPECIAL = {
     "linalg_qr": "factorisations meet infinities in other orders",
     "triangular": "PyTorch's kernels multiply infinities with zeros of the other triangle, or do not",
     "roi_align": "the kernel multiplies infinities with weights of zero, and makes positions of NaN",
+    "roi_pool": "the kernel makes positions of NaN",
+    "deform_conv2d": "the kernel multiplies infinities with weights of zero, or does not, and makes positions of NaN",
     "_to_copy": "C++ does not say which integer NaN and infinity become",
     "::var": "PyTorch's kernels update variances step by step, so that infinities give NaN elsewhere",
     "::std": "as for variances",

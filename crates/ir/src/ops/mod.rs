@@ -27,6 +27,7 @@ mod avg_pool;
 mod batch_norm;
 mod binary;
 mod bits;
+mod boxes;
 mod cells;
 mod choice;
 mod compare;
@@ -37,6 +38,7 @@ mod convolution;
 mod copy;
 mod creation;
 mod ctc;
+mod deform;
 mod distance;
 mod division;
 mod effects;
@@ -64,6 +66,7 @@ mod products;
 mod random;
 mod ranges;
 mod reduce;
+mod region_pool;
 mod regions;
 mod regression_loss;
 mod rnn;
@@ -272,6 +275,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("bessel", special::BESSEL),
     ("binary", binary::OPS),
     ("bits", bits::OPS),
+    ("boxes", boxes::OPS),
     ("cells", cells::OPS),
     ("choice", choice::OPS),
     ("compare", compare::OPS),
@@ -281,6 +285,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("copy", copy::OPS),
     ("creation", creation::OPS),
     ("ctc", ctc::OPS),
+    ("deform", deform::OPS),
     ("differences", composite::differences::OPS),
     ("distance", distance::OPS),
     ("division", division::OPS),
@@ -335,6 +340,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("ranges", ranges::OPS),
     ("products", products::OPS),
     ("reduce", reduce::OPS),
+    ("region_pool", region_pool::OPS),
     ("regions", regions::OPS),
     ("regression_loss", regression_loss::OPS),
     ("repeat", join::repeat::OPS),

@@ -1,43 +1,21 @@
-//! Boxes in pictures, as torchvision's ops take them: which ones to keep, and averages over their cells.
+//! Averages over the cells of regions of pictures, as torchvision's `roi_align` and `ps_roi_align` take them.
 //!
-//! A box is `(x1, y1, x2, y2)`. A region is a box with the number of its picture in front.
+//! A region is a box `(x1, y1, x2, y2)` with the number of its picture in front.
 
-use super::bounded::Bounded;
 use super::expr::formula;
 use super::index::{index_dtype, put_points, take_slices};
-use super::loops::{repeat, repeat_while};
-use super::sort::sorted;
+use super::loops::repeat_while;
 use super::support::{like, not_implemented, torch_name};
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::op::{Binary, Combiner, Comparison, Reducer, Unary};
+use crate::op::{Binary, Combiner, Comparison, Reducer};
 use crate::types::Shape;
 use crate::{DType, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
-    OpDef::bounded(
-        "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-        nms,
-        &[
-            ok("f32[4,4]{0,0,4,4, 1,0,5,4, 6,6,9,9, 0,0,4,5}, f32[4]{0.1,0.9,0.5,0.3}, 0.5"),
-            // An overlap of just 0.3, which in f32 lies above it.
-            ok("f32[2,4]{0,0,10,1, 0,0,3,1}, f32[2]{2,1}, 0.3"),
-            ok("f64[3,4]{0,0,4,4, 0,0,4,4, 2,2,2,2}, f64[3]{1,1,nan}, 0.9"),
-            ok("f32[0,4], f32[0], 0.5"),
-            err("f32[3], f32[3], 0.5", "boxes should be a 2d tensor, got 1D"),
-            err("f32[3,5], f32[3], 0.5", "boxes should have 4 elements in dimension 1, got 5"),
-            err("f32[3,4], f32[3,1], 0.5", "scores should be a 1d tensor, got 2D"),
-            err(
-                "f32[3,4], f32[2], 0.5",
-                "boxes and scores should have same number of elements in dimension 0, got 3 and 2",
-            ),
-            err("f32[3,4], f64[3], 0.5", "dets should have the same type as scores"),
-            err("bf16[3,4], bf16[3], 0.5", "\"nms_kernel\" not implemented for 'BFloat16'"),
-        ],
-    ),
     OpDef::new(
         "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt \
          pooled_width, int sampling_ratio, bool aligned) -> Tensor",
@@ -70,74 +48,62 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[1,2,2,2], f64[1,5], 1.0, 2, 2, 1, 2, 5, 4, 2, true", "grad should have the same type as rois"),
         ],
     ),
+    OpDef::new(
+        "torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt \
+         pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
+        ps_roi_align,
+        &[
+            ok("f32[2,12,6,7], f32[2,5]{0,1,2,9,8, 1,-2.5,0.5,3,14}, 0.5, 2, 3, 2"),
+            ok("f32[2,12,6,7], f32[3,5]{1,0,0,11,9, 0,1,2,4,8, 0,1,1,12,3}, 0.5, 3, 2, 0"),
+            // Regions without samples in them, whose averages are NaN, or zero where both extents are negative.
+            ok("f64[1,4,5,4], f64[4,5]{0,1,2,9,8, 0,2,2,2,2, 0,3,3,1,1, 0,3,1,1,3}, 1.0, 2, 2, -1"),
+            ok("f16[1,4,5,4], f16[1,5]{0,1,1,3,4}, 1.0, 2, 1, 1"),
+            ok("f32[1,4,5,4], f32[0,5], 1.0, 2, 2, 2"),
+            ok("bf16[1,4,5,4], bf16[0,5], 1.0, 2, 2, 2"),
+            ok("f32[1,0,5,4], f32[1,5]{0,1,1,3,4}, 1.0, 2, 2, 2"),
+            err("f32[1,4,5,4], f32[2,4], 1.0, 2, 2, 2", "rois must have shape as Tensor[K, 5]"),
+            err("f32[1,4,5,4], f64[2,5], 1.0, 2, 2, 2", "input should have the same type as rois"),
+            err("f32[1,3,5,4], f32[2,5], 1.0, 2, 2, 2", "multiple of pooling height * pooling width"),
+            err(
+                "bf16[1,4,5,4], bf16[2,5], 1.0, 2, 2, 2",
+                "\"ps_roi_align_forward_kernel\" not implemented for 'BFloat16'",
+            ),
+        ],
+    ),
+    OpDef::new(
+        "torchvision::_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, \
+         SymInt pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, SymInt channels, \
+         SymInt height, SymInt width) -> Tensor",
+        ps_roi_align_backward,
+        &[
+            ok("f32[2,2,2,3], f32[2,5]{0,1,2,9,8, 1,-2.5,0.5,3,14}, i32[2,2,2,3]{0,1,2,3,4,5,6,7,8,9,10,11}, 0.5, 2, \
+                3, 2, 2, \
+                12, 6, 7"),
+            // Other channels than the forward op gives.
+            ok(
+                "f32[3,1,2,1], f32[3,5]{1,0,0,11,9, 0,3,3,2,2, 0,1,1,12,3}, i32[3,1,2,1]{1,1,0,1}, 0.5, 2, 1, 0, 2, 2, \
+                6, 7",
+            ),
+            ok("f64[2,1,1,2], f64[2,5]{0,1,2,9,8, 0,4,4,2,2}, i32[2,1,1,2]{0,1}, 1.0, 1, 2, -1, 1, 2, 5, 4"),
+            ok("f32[0,1,2,2], f32[0,5], i32[0,1,2,2], 1.0, 2, 2, 2, 1, 4, 5, 4"),
+            err(
+                "f32[1,1,2,2], f64[1,5], i32[1,1,2,2]{0}, 1.0, 2, 2, 2, 1, 4, 5, 4",
+                "grad should have the same type as rois",
+            ),
+            err(
+                "f32[1,1,2,2], f32[1,5]{0}, i64[1,1,2,2]{0}, 1.0, 2, 2, 2, 1, 4, 5, 4",
+                "expected scalar type Int but found Long",
+            ),
+        ],
+    ),
 ];
 
-/// The places of the boxes that no kept box with a higher score overlaps by more than a share of what both cover.
-fn nms(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
-    let (boxes, scores, threshold) = (c.tensor(b, "dets")?, c.tensor(b, "scores")?, c.float("iou_threshold")?);
-    let (s, t, dtype) = (b.shape(boxes), b.shape(scores), b.dtype(boxes));
-    ensure!(s.len() == 2, "boxes should be a 2d tensor, got {}D", s.len());
-    ensure!(s[1] == 4, "boxes should have 4 elements in dimension 1, got {}", s[1]);
-    ensure!(t.len() == 1, "scores should be a 1d tensor, got {}D", t.len());
-    ensure!(
-        s[0] == t[0],
-        "boxes and scores should have same number of elements in dimension 0, got {} and {}",
-        s[0],
-        t[0]
-    );
-    ensure!(dtype == b.dtype(scores), "dets should have the same type as scores");
-    if !matches!(dtype, DType::F32 | DType::F64) {
-        return not_implemented("nms_kernel", dtype);
-    }
-    let n = s[0];
-    if n == 0 {
-        return Bounded::fixed(vec![Some(b.full(Number::Int(0), DType::I64, &[0])?)]);
-    }
-    let (_, order) = sorted(b, scores, 0, true)?;
-    let boxes = take_slices(b, boxes, 0, order)?;
-    let dropped = b.full(Number::Bool(false), DType::Bool, &[n])?;
-    let threshold = threshold_for(dtype, threshold);
-    let dropped = repeat(b, n, &[boxes, dropped], |b, i, carried| {
-        let (boxes, dropped) = (carried[0], carried[1]);
-        let overlapped = overlaps(b, boxes, i, threshold)?;
-        let later = b.compare(Comparison::Gt, b.iota(DType::I32, &[n], 0)?, b.broadcast_in_dim(i, &[n], &[])?)?;
-        let kept = b.unary(Unary::Not, b.broadcast_in_dim(take_slices(b, dropped, 0, i)?, &[n], &[])?)?;
-        let drops = b.binary(Binary::And, kept, b.binary(Binary::And, later, overlapped)?)?;
-        Ok(vec![boxes, b.binary(Binary::Or, dropped, drops)?])
-    })?[1];
-    let kept = b.convert(b.unary(Unary::Not, dropped)?, DType::I64)?;
-    Bounded::rows(b.sort(&[dropped, order], 0, false, true)?[1], b.reduce(kept, Reducer::Add, &[0])?)
-}
-
-/// The largest number of `dtype` up to `threshold`: PyTorch compares in `f64`.
-fn threshold_for(dtype: DType, threshold: f64) -> f64 {
-    if dtype == DType::F64 {
-        return threshold;
-    }
-    let near = threshold as f32;
-    f64::from(if f64::from(near) > threshold { near.next_down() } else { near })
-}
-
-/// Whether the `i`th of `boxes` and each of them have more in common than `threshold` of what both cover.
-fn overlaps(b: &Builder, boxes: ValueId, i: ValueId, threshold: f64) -> Result<ValueId> {
-    let n = b.shape(boxes)[0];
-    let own = b.broadcast_in_dim(take_slices(b, boxes, 0, i)?, &[n, 4], &[1])?;
-    let corner = |v, d| column(b, v, d);
-    let [x1, y1, x2, y2] = [corner(boxes, 0)?, corner(boxes, 1)?, corner(boxes, 2)?, corner(boxes, 3)?];
-    let [u1, v1, u2, v2] = [corner(own, 0)?, corner(own, 1)?, corner(own, 2)?, corner(own, 3)?];
-    formula(b, [x1, y1, x2, y2, u1, v1, u2, v2], |[x1, y1, x2, y2, u1, v1, u2, v2]| {
-        let common = (x2.min(u2) - x1.max(u1)).max(0.0) * (y2.min(v2) - y1.max(v1)).max(0.0);
-        let covered = (u2 - u1) * (v2 - v1) + (x2 - x1) * (y2 - y1) - common;
-        (common / covered).greater(threshold)
-    })
-}
-
 /// `v[:, i]`.
-fn column(b: &Builder, v: ValueId, i: usize) -> Result<ValueId> {
+pub(super) fn column(b: &Builder, v: ValueId, i: usize) -> Result<ValueId> {
     b.reshape(b.slice_dim(v, 1, i, i + 1, 1)?, &[b.shape(v)[0]])
 }
 
-/// How `roi_align` divides regions of pictures `[batch, channels, height, width]`.
+/// How `roi_align` and `ps_roi_align` divide regions of pictures `[batch, channels, height, width]`.
 struct Cells {
     /// Of the pictures.
     extents: [usize; 2],
@@ -145,6 +111,8 @@ struct Cells {
     /// Cells of a region, vertically and horizontally.
     cells: [usize; 2],
     regions: usize,
+    /// Whether each cell reads pictures of its own: [`apart`].
+    own: bool,
     dtype: DType,
 }
 
@@ -161,11 +129,13 @@ struct Regions {
 type Neighbour = (ValueId, ValueId);
 
 /// Where [`Regions`] begin among what is carried from one sample to the next.
-const FIRST_REGION: usize = 4;
+const FIRST_REGION: usize = 3;
+/// Where what is read begins.
+const FIRST_SOURCE: usize = FIRST_REGION + 7;
 
 impl Cells {
-    fn regions(&self, c: &Call<'_>, b: &Builder, rois: ValueId) -> Result<Regions> {
-        let (scale, ratio, aligned) = (c.float("spatial_scale")?, c.int("sampling_ratio")?, c.flag("aligned")?);
+    fn regions(&self, c: &Call<'_>, b: &Builder, rois: ValueId, aligned: bool) -> Result<Regions> {
+        let (scale, ratio) = (c.float("spatial_scale")?, c.int("sampling_ratio")?);
         let rois = b.convert(rois, self.dtype)?;
         // Vertically first; x stands before y.
         let axis = |d: usize| -> Result<[ValueId; 3]> {
@@ -188,27 +158,27 @@ impl Cells {
     }
 
     /// `step` for each sample of the cells, with the sample's four neighbours: their rows among all pixels and their
-    /// weights, `[regions, cells, cells]`. It gets `source` and what it made of `sum` before.
+    /// weights, `[regions, cells, cells]`. It gets what is read, `source`, and what it made of `sum` before.
     fn for_samples(
         &self,
         b: &Builder,
         r: &Regions,
-        source: ValueId,
+        source: &[ValueId],
         sum: ValueId,
-        step: impl Fn(&Builder, ValueId, ValueId, [Neighbour; 4], ValueId) -> Result<ValueId>,
+        step: impl Fn(&Builder, &[ValueId], ValueId, [Neighbour; 4], ValueId) -> Result<ValueId>,
     ) -> Result<ValueId> {
         let all = b.reduce(self.count(b, r.samples)?, Reducer::Maximum, &[0])?;
-        let carried = [b.scalar(Number::Int(0), DType::I32)?, all, source, sum, r.picture];
-        let carried = [&carried[..], &r.starts, &r.lengths, &r.samples].concat();
+        let carried = [b.scalar(Number::Int(0), DType::I32)?, all, sum, r.picture];
+        let carried = [&carried[..], &r.starts, &r.lengths, &r.samples, source].concat();
         let more = |b: &Builder, given: &[ValueId]| b.compare(Comparison::Lt, given[0], given[1]);
         let next = |b: &Builder, given: &[ValueId]| {
             let (neighbours, here) = self.neighbours(b, given[0], &Regions::of(&given[FIRST_REGION..]))?;
             let mut next = given.to_vec();
             next[0] = b.add(given[0], b.scalar(Number::Int(1), DType::I32)?)?;
-            next[3] = step(b, given[2], given[3], neighbours, here)?;
+            next[2] = step(b, &given[FIRST_SOURCE..], given[2], neighbours, here)?;
             Ok(next)
         };
-        Ok(repeat_while(b, &carried, more, next)?[3])
+        Ok(repeat_while(b, &carried, more, next)?[2])
     }
 
     /// How many samples a cell of each region has.
@@ -240,7 +210,12 @@ impl Cells {
             high.push(b.convert(spread(above)?, self.index_dtype())?);
             share.push(spread(formula(b, [p, floor], |[p, f]| p - f)?)?);
         }
-        let picture = b.convert(b.broadcast_in_dim(r.picture, &shape, &[0])?, self.index_dtype())?;
+        let mut picture = b.convert(b.broadcast_in_dim(r.picture, &shape, &[0])?, self.index_dtype())?;
+        if self.own {
+            let cell = cell_numbers(b, self.index_dtype(), &shape)?;
+            let before = b.multiply(cell, b.full_like(cell, Number::Int(self.pictures as i64))?)?;
+            picture = b.add(picture, before)?;
+        }
         let pixel = |y, x| {
             let [height, width] = self.extents.map(|extent| b.full_like(picture, Number::Int(extent as i64)));
             let line = b.add(b.multiply(picture, height?)?, y)?;
@@ -268,12 +243,50 @@ impl Cells {
     }
 
     fn index_dtype(&self) -> DType {
-        index_dtype(self.pictures * self.extents[0] * self.extents[1])
+        let each = if self.own { self.cells[0] * self.cells[1] } else { 1 };
+        index_dtype(each * self.pictures * self.extents[0] * self.extents[1])
     }
 
     /// A value for each cell, for all of `channels`.
     fn over_channels(&self, b: &Builder, v: ValueId, channels: usize) -> Result<ValueId> {
         b.broadcast_in_dim(v, &[self.regions, self.cells[0], self.cells[1], channels], &[0, 1, 2])
+    }
+
+    /// The cells of a gradient, the shape of the pictures, and zeros for the sum over pixels.
+    fn of_gradient(c: &Call<'_>, b: &Builder, grad: ValueId) -> Result<(Cells, [usize; 4], ValueId)> {
+        let (s, dtype) = (b.shape(grad), b.dtype(grad).accumulator());
+        let [pictures, channels] = [extent(c, "batch_size")?, extent(c, "channels")?];
+        let extents = [extent(c, "height")?, extent(c, "width")?];
+        let sum = b.full(Number::Int(0), dtype, &[pictures * extents[0] * extents[1], channels])?;
+        let cells = Cells { extents, pictures, cells: [s[2], s[3]], regions: s[0], own: false, dtype };
+        Ok((cells, [pictures, channels, extents[0], extents[1]], sum))
+    }
+
+    /// `sum` and the samples of each cell.
+    fn sum(&self, b: &Builder, r: &Regions, rows: ValueId, sum: ValueId) -> Result<ValueId> {
+        let channels = b.shape(sum)[3];
+        self.for_samples(b, r, &[rows], sum, |b, rows, sum, neighbours, here| {
+            let mut sample = b.full_like(sum, Number::Int(0))?;
+            for (pixel, weight) in neighbours {
+                let weight = self.over_channels(b, weight, channels)?;
+                sample = b.add(sample, b.multiply(weight, take_slices(b, rows[0], 0, pixel)?)?)?;
+            }
+            let here = self.over_channels(b, here, channels)?;
+            b.add(sum, b.select(here, sample, b.full_like(sum, Number::Int(0))?)?)
+        })
+    }
+
+    /// A neighbour's part of `share`, if there is a sample.
+    fn part(&self, b: &Builder, share: ValueId, weight: ValueId, here: ValueId) -> Result<ValueId> {
+        let channels = b.shape(share)[3];
+        let part = b.multiply(share, self.over_channels(b, weight, channels)?)?;
+        b.select(self.over_channels(b, here, channels)?, part, b.full_like(part, Number::Int(0))?)
+    }
+
+    /// How many samples each cell has, none or less where regions are turned over, `[regions, cells, cells, channels]`.
+    fn samples(&self, b: &Builder, r: &Regions, channels: usize) -> Result<ValueId> {
+        let count = b.convert(b.multiply(r.samples[0], r.samples[1])?, self.dtype)?;
+        b.broadcast_in_dim(count, &[self.regions, self.cells[0], self.cells[1], channels], &[0])
     }
 
     /// What sums over samples are divided by, `[regions, cells, cells, channels]`.
@@ -297,7 +310,47 @@ impl Regions {
     }
 }
 
-fn checked(b: &Builder, what: &str, kernel: &str, v: ValueId, rois: ValueId) -> Result<()> {
+/// The numbers of cells, `[regions, cells, cells]`.
+pub(super) fn cell_numbers(b: &Builder, dtype: DType, shape: &[usize]) -> Result<ValueId> {
+    let (row, place) = (b.iota(dtype, shape, 1)?, b.iota(dtype, shape, 2)?);
+    b.add(b.multiply(row, b.full_like(row, Number::Int(shape[2] as i64))?)?, place)
+}
+
+/// Pictures with the channels that each of `cells` reads for itself, as lines of pixels:
+/// `[cells * cells * batch * height * width, channels]`.
+pub(super) fn apart(b: &Builder, pictures: ValueId, cells: [usize; 2]) -> Result<ValueId> {
+    let s = b.shape(pictures);
+    let each = cells[0] * cells[1];
+    let split = b.reshape(pictures, &[s[0], s[1] / each, each, s[2], s[3]])?;
+    b.reshape(b.transpose(split, &[2, 0, 3, 4, 1])?, &[each * s[0] * s[2] * s[3], s[1] / each])
+}
+
+/// The channels that cells of their own read, `i32[regions, channels, cells, cells]`.
+pub(super) fn channel_mapping(b: &Builder, shape: &[usize]) -> Result<ValueId> {
+    let count = shape[1..].iter().product();
+    let channels = b.reshape(b.iota(DType::I32, &[count], 0)?, &shape[1..])?;
+    b.broadcast_in_dim(channels, shape, &[1, 2, 3])
+}
+
+/// How many channels there are for each of `cells`.
+pub(super) fn channels_apart(channels: usize, cells: [usize; 2]) -> Result<usize> {
+    let each = cells[0] * cells[1];
+    ensure!(
+        each > 0 && channels.is_multiple_of(each),
+        "input channels must be a multiple of pooling height * pooling width"
+    );
+    Ok(channels / each)
+}
+
+/// Fails unless places or channels among the arguments have the type and the shape that the forward op gave them.
+pub(super) fn check_places(b: &Builder, name: &str, v: ValueId, shape: &[usize]) -> Result<()> {
+    ensure!(b.dtype(v) == DType::I32, "expected scalar type Int but found {}", torch_name(b.dtype(v)));
+    ensure!(&b.shape(v)[..] == shape, "{name} should have the gradient's shape {shape:?}, not {:?}", b.shape(v));
+    Ok(())
+}
+
+/// Fails unless `rois` are regions of `v` and of its type, which the kernel, if anything is left for it to do, takes.
+pub(super) fn checked(b: &Builder, what: &str, kernel: &str, v: ValueId, rois: ValueId) -> Result<()> {
     let s = b.shape(rois);
     ensure!(s.len() == 2 && s[1] == 5, "rois must have shape as Tensor[K, 5]");
     ensure!(b.rank(v) == 4, "{what} must have four dimensions, not {}", b.rank(v));
@@ -307,17 +360,31 @@ fn checked(b: &Builder, what: &str, kernel: &str, v: ValueId, rois: ValueId) -> 
         torch_name(b.dtype(v)),
         torch_name(b.dtype(rois))
     );
+    let empty = s[0] == 0 || b.shape(v)[1] == 0;
     match b.dtype(v) {
         DType::F16 | DType::F32 | DType::F64 => Ok(()),
+        _ if empty => Ok(()),
         dtype => not_implemented(kernel, dtype),
     }
 }
 
 /// The number `name`, as an extent.
-fn extent(c: &Call<'_>, name: &str) -> Result<usize> {
+pub(super) fn extent(c: &Call<'_>, name: &str) -> Result<usize> {
     let n = c.int(name)?;
     ensure!(n >= 0, "{name} must not be negative, but is {n}");
     Ok(n as usize)
+}
+
+/// Lines of pixels, `[batch * height * width, channels]`.
+pub(super) fn pixels(b: &Builder, pictures: ValueId) -> Result<ValueId> {
+    let s = b.shape(pictures);
+    b.reshape(b.transpose(pictures, &[0, 2, 3, 1])?, &[s[0] * s[2] * s[3], s[1]])
+}
+
+/// The gradient of pictures, `[batch, channels, height, width]`, from that of [`pixels`].
+pub(super) fn of_pixels(b: &Builder, pixels: ValueId, shape: [usize; 4], dtype: DType) -> Result<Outs> {
+    let pictures = b.reshape(pixels, &[shape[0], shape[2], shape[3], shape[1]])?;
+    one(b.convert(b.transpose(pictures, &[0, 3, 1, 2])?, dtype)?)
 }
 
 /// The average of samples in each cell of each region, `[regions, channels, cells, cells]`.
@@ -326,22 +393,12 @@ fn roi_align(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     checked(b, "input", "roi_align_forward_kernel", pictures, rois)?;
     let (s, dtype) = (b.shape(pictures), b.dtype(pictures));
     let cells = [extent(c, "pooled_height")?, extent(c, "pooled_width")?];
-    let pooled = [b.shape(rois)[0], cells[0], cells[1], s[1]];
-    let cells = Cells { extents: [s[2], s[3]], pictures: s[0], cells, regions: pooled[0], dtype: dtype.accumulator() };
-    let mut sum = b.full(Number::Int(0), cells.dtype, &pooled)?;
-    if !pooled.contains(&0) && !s.contains(&0) {
-        let rows = b.transpose(b.convert(pictures, cells.dtype)?, &[0, 2, 3, 1])?;
-        let rows = b.reshape(rows, &[s[0] * s[2] * s[3], s[1]])?;
-        let regions = cells.regions(c, b, rois)?;
-        sum = cells.for_samples(b, &regions, rows, sum, |b, rows, sum, neighbours, here| {
-            let mut sample = b.full_like(sum, Number::Int(0))?;
-            for (pixel, weight) in neighbours {
-                let weight = cells.over_channels(b, weight, s[1])?;
-                sample = b.add(sample, b.multiply(weight, take_slices(b, rows, 0, pixel)?)?)?;
-            }
-            let here = cells.over_channels(b, here, s[1])?;
-            b.add(sum, b.select(here, sample, b.full_like(sum, Number::Int(0))?)?)
-        })?;
+    let (extents, regions) = ([s[2], s[3]], b.shape(rois)[0]);
+    let cells = Cells { extents, pictures: s[0], cells, regions, own: false, dtype: dtype.accumulator() };
+    let mut sum = b.full(Number::Int(0), cells.dtype, &[regions, cells.cells[0], cells.cells[1], s[1]])?;
+    if !b.shape(sum).contains(&0) && !s.contains(&0) {
+        let regions = cells.regions(c, b, rois, c.flag("aligned")?)?;
+        sum = cells.sum(b, &regions, pixels(b, b.convert(pictures, cells.dtype)?)?, sum)?;
         sum = b.divide(sum, cells.divisor(b, &regions, s[1])?)?;
     }
     one(b.convert(b.transpose(sum, &[0, 3, 1, 2])?, dtype)?)
@@ -351,26 +408,62 @@ fn roi_align(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 fn roi_align_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, rois) = (c.tensor(b, "grad")?, c.tensor(b, "rois")?);
     checked(b, "grad", "roi_align_backward_kernel", grad, rois)?;
-    let (s, dtype) = (b.shape(grad), b.dtype(grad));
-    let [pictures, channels] = [extent(c, "batch_size")?, extent(c, "channels")?];
-    let extents = [extent(c, "height")?, extent(c, "width")?];
-    let cells = Cells { extents, pictures, cells: [s[2], s[3]], regions: s[0], dtype: dtype.accumulator() };
-    let pixels = pictures * extents[0] * extents[1];
-    let mut sum = b.full(Number::Int(0), cells.dtype, &[pixels, channels])?;
-    if !s.contains(&0) && pixels * channels > 0 {
-        let regions = cells.regions(c, b, rois)?;
+    let (cells, shape, mut sum) = Cells::of_gradient(c, b, grad)?;
+    let channels = shape[1];
+    if !b.shape(grad).contains(&0) && !b.shape(sum).contains(&0) {
+        let regions = cells.regions(c, b, rois, c.flag("aligned")?)?;
         let grad = b.transpose(b.convert(grad, cells.dtype)?, &[0, 2, 3, 1])?;
         let share = b.divide(grad, cells.divisor(b, &regions, channels)?)?;
-        sum = cells.for_samples(b, &regions, share, sum, |b, share, mut sum, neighbours, here| {
-            let here = cells.over_channels(b, here, channels)?;
+        sum = cells.for_samples(b, &regions, &[share], sum, |b, given, mut sum, neighbours, here| {
             for (pixel, weight) in neighbours {
-                let part = b.multiply(share, cells.over_channels(b, weight, channels)?)?;
-                let part = b.select(here, part, b.full_like(part, Number::Int(0))?)?;
+                let part = cells.part(b, given[0], weight, here)?;
                 sum = put_points(b, sum, &[pixel], &[0], part, Combiner::Add)?;
             }
             Ok(sum)
         })?;
     }
-    let sum = b.reshape(sum, &[pictures, extents[0], extents[1], channels])?;
-    one(b.convert(b.transpose(sum, &[0, 3, 1, 2])?, dtype)?)
+    of_pixels(b, sum, shape, b.dtype(grad))
+}
+
+/// As [`roi_align`], with channels of its own for each cell; beside it those channels.
+fn ps_roi_align(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (pictures, rois) = (c.tensor(b, "input")?, c.tensor(b, "rois")?);
+    checked(b, "input", "ps_roi_align_forward_kernel", pictures, rois)?;
+    let (s, dtype) = (b.shape(pictures), b.dtype(pictures));
+    let cells = [extent(c, "pooled_height")?, extent(c, "pooled_width")?];
+    let (channels, regions) = (channels_apart(s[1], cells)?, b.shape(rois)[0]);
+    let cells = Cells { extents: [s[2], s[3]], pictures: s[0], cells, regions, own: true, dtype: dtype.accumulator() };
+    let mut sum = b.full(Number::Int(0), cells.dtype, &[regions, cells.cells[0], cells.cells[1], channels])?;
+    if !b.shape(sum).contains(&0) && !s.contains(&0) {
+        let regions = cells.regions(c, b, rois, true)?;
+        sum = cells.sum(b, &regions, apart(b, b.convert(pictures, cells.dtype)?, cells.cells)?, sum)?;
+        sum = b.divide(sum, cells.samples(b, &regions, channels)?)?;
+    }
+    let average = b.convert(b.transpose(sum, &[0, 3, 1, 2])?, dtype)?;
+    let mapping = channel_mapping(b, &b.shape(average))?;
+    Ok(vec![Some(average), Some(mapping)])
+}
+
+/// The gradient of the pictures, in the channels that are given.
+fn ps_roi_align_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (grad, rois, mapping) = (c.tensor(b, "grad")?, c.tensor(b, "rois")?, c.tensor(b, "channel_mapping")?);
+    checked(b, "grad", "ps_roi_align_backward_kernel", grad, rois)?;
+    check_places(b, "channel_mapping", mapping, &b.shape(grad))?;
+    let (cells, shape, mut sum) = Cells::of_gradient(c, b, grad)?;
+    if !b.shape(grad).contains(&0) && !b.shape(sum).contains(&0) {
+        let regions = cells.regions(c, b, rois, true)?;
+        let last = [0, 2, 3, 1];
+        let (grad, channel) = (b.transpose(b.convert(grad, cells.dtype)?, &last)?, b.transpose(mapping, &last)?);
+        let channels = b.shape(grad)[3];
+        let share = b.divide(grad, cells.samples(b, &regions, channels)?)?;
+        sum = cells.for_samples(b, &regions, &[share, channel], sum, |b, given, mut sum, neighbours, here| {
+            for (pixel, weight) in neighbours {
+                let part = cells.part(b, given[0], weight, here)?;
+                let places = [cells.over_channels(b, pixel, channels)?, given[1]];
+                sum = put_points(b, sum, &places, &[0, 1], part, Combiner::Add)?;
+            }
+            Ok(sum)
+        })?;
+    }
+    of_pixels(b, sum, shape, b.dtype(grad))
 }
