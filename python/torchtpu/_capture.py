@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,12 +64,21 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     ``fn`` runs once, eagerly, on the arguments. If its result needs gradients, its backward is traced too. What ``fn``
     checks or prints besides computing is not in the trace.
 
+    The inputs are called as the user calls them: parameters and buffers by their qualified names, arguments as ``fn``
+    or its ``forward`` does. So are those of the backward that are the forward's.
+
     Raises:
         Error: Dynamo breaks ``fn`` into several graphs; the message says where, through Dynamo's own error.
+        TypeError: ``fn`` is no function or module.
     """
+    if not callable(fn):
+        raise TypeError(
+            f"expected a function or module, with its arguments after it, or a torchtpu.Trace: got {_told(fn)}"
+        )
     forward: list[Trace] = []
     backward: list[Trace] = []
     names: list[str] = []
+    called: dict[str, str] = {}
 
     def record(into: list[Trace], gm: fx.GraphModule, _inputs: Sequence[Any]) -> Any:
         graph = fx.Graph()
@@ -75,7 +86,8 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         traced = fx.GraphModule(gm, graph)  # the other one is run, by PyTorch
         drop_effects(traced)
         if into is forward:
-            _rename_inputs(traced, names)
+            called.update(_called(traced, names))
+        _rename_inputs(traced, called)  # the backward calls what the forward hands on as the forward's graph did
         decompose(traced, decompositions())
         hoist(traced)
         draw_again(traced)
@@ -88,6 +100,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
+    by_signature = _by_signature(fn, args, kwargs)
     aot = aot_autograd(
         fw_compiler=functools.partial(record, forward),
         bw_compiler=functools.partial(record, backward),
@@ -99,7 +112,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
 
     def backend(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         in_loops(gm)
-        names[:] = _input_names(gm)
+        names[:] = _input_names(gm, by_signature)
         return aot(gm, inputs)
 
     torch._dynamo.reset()
@@ -112,14 +125,28 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     return forward[0]
 
 
-def _input_names(gm: fx.GraphModule) -> list[str]:
+def _told(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _input_names(gm: fx.GraphModule, by_signature: Mapping[str, str]) -> list[str]:
     """What a user calls the inputs of Dynamo's graph: ``layers.0.weight`` for a parameter, ``x`` for an argument."""
     placeholders = gm.graph.find_nodes(op="placeholder")
-    sources = [getattr(node, "_dynamo_source", None) for node in placeholders]
-    return [
-        _readable(source.name) if source is not None else node.name
-        for node, source in zip(placeholders, sources, strict=True)
-    ]
+    sources = [source.name if (source := getattr(node, "_dynamo_source", None)) else "" for node in placeholders]
+    held = {_readable(source) for source in sources if _HELD.match(source)}
+
+    def name(node: fx.Node, source: str) -> str:
+        if _HELD.match(source):
+            return _readable(source)
+        name = _in_signature(_readable(source), by_signature)
+        # An argument that is called as a tensor of the module is goes by Dynamo's name.
+        return node.name if not name or name in held else name
+
+    return [name(node, source) for node, source in zip(placeholders, sources, strict=True)]
+
+
+# Where Dynamo finds the captured module, as `capture` and as a method call it.
+_HELD = re.compile(r"L\['(?:fn|self)'\]")
 
 
 def _readable(source: str) -> str:
@@ -128,17 +155,53 @@ def _readable(source: str) -> str:
     path = re.sub(r"\._(?:modules|parameters|buffers)(?=\[)", "", path)
     path = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).lstrip(".")
     # The captured module, as `capture` and as a method call it.
-    return re.sub(r"^(?:fn|self)\.", "", path)
+    return re.sub(r"^(?:fn|self)\.(?:__self__\.)?", "", path)
 
 
-def _rename_inputs(gm: fx.GraphModule, names: list[str]) -> None:
-    """Calls the inputs of a forward graph what the user calls them. AOTAutograd keeps their order, and may leave out
-    some; then nothing says which."""
+def _by_signature(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """What ``fn`` calls the arguments that Dynamo counts: of a function that is not the user's, such as ``forward`` of
+    a module of PyTorch's own, it sees a call with ``*args`` and ``**kwargs``."""
+    try:
+        parameters = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters
+    except (TypeError, ValueError):  # written in C
+        return {}
+    if not {"args", "kwargs"}.isdisjoint(parameters):
+        return {}  # these may be the function's own
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [name for name, parameter in parameters.items() if parameter.kind in kinds]
+    rest = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.VAR_POSITIONAL]
+    counted = [*named, *(f"{name}.{i}" for name in rest for i in range(len(args)))]
+    by_position = {f"args.{i}": name for i, name in enumerate(counted[: len(args)])}
+    return by_position | {f"kwargs.{name}": name for name in kwargs}
+
+
+def _in_signature(name: str, by_signature: Mapping[str, str]) -> str:
+    """``args.0.mask`` as ``batch.mask``, if ``args.0`` is called ``batch``."""
+    first, second, *rest = [*name.split(".", 2), ""]
+    found = by_signature.get(f"{first}.{second}")
+    return name if found is None else ".".join(part for part in (found, *rest) if part)
+
+
+def _called(gm: fx.GraphModule, names: list[str]) -> dict[str, str]:
+    """What the user calls the inputs of a forward graph, by their names in it. AOTAutograd keeps their order, and may
+    leave out some; then nothing says which. Nor does a name that two have."""
     placeholders = gm.graph.find_nodes(op="placeholder")
-    taken = {node.name for node in gm.graph.nodes}
-    if len(placeholders) != len(names) or len(set(names)) != len(names) or taken & set(names):
-        return
-    for node, name in zip(placeholders, names, strict=True):
+    if len(placeholders) != len(names):
+        return {}
+    times = Counter(names)
+    return {node.name: name for node, name in zip(placeholders, names, strict=True) if times[name] == 1}
+
+
+def _rename_inputs(gm: fx.GraphModule, called: Mapping[str, str]) -> None:
+    """Calls the inputs as ``called`` says. What else has, or would get, such a name gives way."""
+    named = {node: called[node.name] for node in gm.graph.find_nodes(op="placeholder") if node.name in called}
+    namespace, taken = gm.graph._graph_namespace, set(named.values())
+    for name in taken:
+        namespace.create_name(name, None)
+    for node in gm.graph.nodes:
+        if node.name in taken:
+            node.name = namespace.create_name(node.name, None)
+    for node, name in named.items():
         node.name = name
 
 
@@ -182,7 +245,55 @@ def lower(
     Raises:
         UnsupportedOp: an op has no lowering.
         CompileError: the program was rejected.
+        ValueError: ``dims`` names a symbol that the program does not have.
     """
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
+    sizes = sizes_of(trace, dims)
     program = _native.Program(trace.to_bytes(), plugin=_plugins.current(), precision=precision())
-    return program.text(stage, dict(dims or {}))
+    return program.text(stage, sizes)
+
+
+def sizes_of(trace: Trace, dims: Mapping[str, int] | None) -> dict[str, int]:
+    """``dims``, of symbols that the trace or its backward has.
+
+    Raises:
+        ValueError: there is no such symbol.
+    """
+    programs = [part.program for part in (trace.backward, trace) if part is not None]
+    places = {symbol: place for program in programs for symbol, place in _symbols(program).items()}
+    for symbol, size in (dims or {}).items():
+        if symbol not in places:
+            told = ", ".join(f"{known}{places[known]}" for known in sorted(places)) or "all its sizes are fixed"
+            raise ValueError(f"dims={{{symbol!r}: {size!r}}}: the program has no symbol {symbol!r}: {told}")
+    return dict(dims or {})
+
+
+def _symbols(program: Mapping[str, Any]) -> dict[str, str]:
+    """The symbols of a program's sizes and numbers, and which dimension of an input each is, in words."""
+    graph = program["graph_module"]["graph"]
+    tensors, kinds = graph["tensor_values"], ("sym_int_values", "sym_float_values", "sym_bool_values")
+    numbers = [number for kind in kinds for number in graph.get(kind, {}).values()]
+    sizes = [size for meta in tensors.values() for size in meta["sizes"]]
+    found = (symbol for number in (*sizes, *numbers) for symbol in _in_expression(number))
+    places = dict.fromkeys((*program.get("range_constraints", {}), *found), "")
+    inputs = [arg["as_tensor"]["name"] for arg in graph["inputs"] if "as_tensor" in arg]
+    for name in reversed(inputs):
+        for dimension, size in reversed(list(enumerate(tensors[name]["sizes"]))):
+            if _is_symbol(size):
+                places[_in_expression(size)[0]] = f" (dimension {dimension} of `{name}`)"
+    return places
+
+
+def _in_expression(number: Mapping[str, Any]) -> list[str]:
+    text = _text(number)
+    return re.findall(r"Symbol\('(\w+)'", text) or re.findall(r"[A-Za-z_]\w*", text)
+
+
+def _is_symbol(number: Mapping[str, Any]) -> bool:
+    return re.fullmatch(r"\w+|Symbol\([^()]*\)", _text(number)) is not None
+
+
+def _text(number: Mapping[str, Any]) -> str:
+    """The expression of a size or number; nothing if it is a literal."""
+    expression = number.get("as_expr")
+    return str(expression["expr_str"]) if expression else ""

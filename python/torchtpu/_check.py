@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 from torchtpu import _native, _plugins
-from torchtpu._capture import Trace, capture
+from torchtpu._capture import Trace, capture, sizes_of
 from torchtpu._sharding import Mesh, Shard, native_mesh, native_shard
 from torchtpu.backend import precision
+
+_Rules = list[tuple[str, list[list[str]]]]
 
 # Where a program is checked if nothing is said.
 DEFAULT_TARGET = "v5e:1x1"
@@ -161,39 +164,89 @@ def check(
             Without one the program is for one device.
         shard: what is split by what: patterns over the names of inputs (parameters by their qualified names), each
             with an axis, a tuple of axes or ``None`` per dimension, such as ``{"*.q_proj.weight": ("model", None)}``.
-            The first that matches decides; what none matches is whole on every device.
-        timeout: seconds that the compiler may take for a target.
+            The first that matches decides; what none matches is whole on every device. The backward's inputs are called
+            as the forward's where they are these, else ``tangents_1`` and so on: each of the two goes by the patterns
+            that decide something in it. ``output.0`` and so on are the forward's results.
+        timeout: seconds that the compiler may take for a target; ``math.inf`` for as long as it takes.
         dims: sizes of symbolic dimensions, by symbol.
 
     Raises:
         Error: there is no libtpu, or it crashed, or took too long.
-        TypeError: ``shard`` without ``mesh``, or ``slices`` without ``target``.
-        ValueError: ``target`` is no TPU slice, or ``slices`` is less than 1.
+        TypeError: ``shard`` without ``mesh``, or ``slices`` without ``target``; or an argument of another type.
+        ValueError: ``target`` is no TPU slice, ``slices`` is less than 1, ``timeout`` is no time, or ``dims`` names a
+            symbol that the program does not have.
         CompileError: ``shard`` does not fit the program or ``mesh``.
     """
+    _refuse_unmapped("mesh", mesh, "names of axes with sizes, such as {'data': 4}")
+    _refuse_unmapped("shard", shard, "patterns with an entry per dimension, such as {'*.weight': ('data', None)}")
     if shard and not mesh:
         raise TypeError("shard without a mesh: give mesh, such as {'data': 4}")
     if slices is not None and target is None:
         raise TypeError("slices without a target: give the slice, such as target='v5p:16x16x16'")
     if slices is not None and slices < 1:
         raise ValueError(f"slices is {slices}: plan at least one")
+    if not timeout > 0:
+        raise ValueError(f"timeout is {timeout}: give seconds, more than 0, or math.inf for no limit")
     target = DEFAULT_TARGET if target is None else target
-    options = {
-        "slices": slices,
-        "dims": dict(dims or {}),
-        "mesh": native_mesh(mesh or {}),
-        "shard": native_shard(shard or {}),
-        "timeout": timeout,
-    }
+    axes, rules = native_mesh(mesh or {}), native_shard(shard or {})
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
     name = "trace" if isinstance(fn_or_trace, Trace) else getattr(fn_or_trace, "__name__", type(fn_or_trace).__name__)
+    options = {"slices": slices, "mesh": axes, "timeout": timeout, "dims": sizes_of(trace, dims)}
     targets = [target] if isinstance(target, str) else list(target)
-    forward = _reports(trace, name, targets, **options)
+    of_forward, of_backward = _apportioned(rules, trace)
+    forward = _reports(trace, name, targets, shard=of_forward, **options)
     if trace.backward is not None:
-        backward = _reports(trace.backward, f"{name}, backward", targets, **options)
-        for report, of_backward in zip(forward, backward, strict=True):
-            report.backward = of_backward
+        backward = _reports(trace.backward, f"{name}, backward", targets, shard=of_backward, **options)
+        for report, second in zip(forward, backward, strict=True):
+            report.backward = second
     return forward[0] if isinstance(target, str) else forward
+
+
+def _refuse_unmapped(name: str, value: Any, wanted: str) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a {type(value).__name__}: give a dictionary of {wanted}")
+
+
+def _apportioned(rules: _Rules, trace: Trace) -> tuple[_Rules, _Rules]:
+    """The rules for the forward and for the backward: those that decide something there. A rule that decides nothing
+    in either is left to the forward, which refuses it."""
+    if trace.backward is None:
+        return rules, []
+    here, there = _deciding(rules, trace), _deciding(rules, trace.backward)
+    results = {pattern for pattern, _ in rules if pattern.startswith(_RESULT)}
+    of_forward = [rule for rule in rules if rule[0] in here | results or rule[0] not in there]
+    return of_forward, [rule for rule in rules if rule[0] in there]
+
+
+# How the patterns of results begin. They match no input.
+_RESULT = "output."
+
+
+def _deciding(rules: _Rules, trace: Trace) -> set[str]:
+    """The patterns that are the first to match an input that can be split."""
+    patterns = [pattern for pattern, _ in rules if not pattern.startswith(_RESULT)]
+    compiled = {pattern: _compiled(pattern) for pattern in patterns}
+    matches = (next((p for p in patterns if compiled[p].fullmatch(name)), None) for name in _splittable(trace))
+    return {pattern for pattern in matches if pattern is not None}
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """``pattern`` as the compiler reads it: ``*`` stands for any characters, ``?`` for one, and nothing else does."""
+    wild = {"*": ".*", "?": "."}
+    return re.compile("".join(wild.get(c, re.escape(c)) for c in pattern), re.DOTALL)
+
+
+def _splittable(trace: Trace) -> list[str]:
+    """The names of the inputs that have dimensions."""
+    module = trace.program["graph_module"]
+    tensors = module["graph"]["tensor_values"]
+    found = []
+    for spec in module["signature"]["input_specs"]:
+        ((kind, what),) = spec.items()
+        tensor = what.get("arg", {}).get("as_tensor") if kind == "user_input" else what.get("arg")
+        if kind in ("user_input", "parameter", "buffer") and tensor and tensors[tensor["name"]]["sizes"]:
+            found.append(what.get(f"{kind}_name", tensor["name"]))
+    return found
 
 
 def _reports(trace: Trace, name: str, targets: list[str], **options: Any) -> list[Report]:

@@ -94,7 +94,9 @@ def capture_step(
             parameter, or the model checkpoints with ``use_reentrant=True``, or it or the optimizer branches on the data
             of tensors.
         UnsupportedOp: an op of the model gives a number that is data, or as much as the data says.
+        TypeError: ``model`` is no module, or ``optimizer`` no optimizer.
     """
+    _refuse_kinds(model, optimizer)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     forward, given = _export(model, _by_keyword(model, inputs), loss)
     mark_forward(forward.graph)
@@ -122,6 +124,22 @@ def capture_step(
         gm = make_fx(step, decomposition_table=decompositions(), tracing_mode="real")(*abstract.values())
     walked = _walked(gm, {i.name: i.kind for i in given}, list(arguments))
     return Step(Trace(walked.program), arguments | walked.constants, returned)
+
+
+def _refuse_kinds(model: Any, optimizer: Any) -> None:
+    def told(value: Any) -> str:
+        return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"expected a module, got {told(model)}: wrap what computes the loss in the `forward` of one that holds the "
+            "parameters"
+        )
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            f"expected an optimizer over the model's parameters, such as torch.optim.SGD(model.parameters()), got "
+            f"{told(optimizer)}"
+        )
 
 
 @contextlib.contextmanager

@@ -9,23 +9,27 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import inspect
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
-from types import ModuleType, TracebackType
-from typing import Any, Literal
+from types import ModuleType, TracebackType, coroutine
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch.multiprocessing import reductions
+from torch.utils._contextlib import _DecoratorContextManager
 from torch.utils.dlpack import DLDeviceType
 
 from torchtpu import _flex, _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
 Mode = Literal["debug", "strict", "fused"]
+_F = TypeVar("_F", bound=Callable[..., Any])
 _MODES = {"debug": 1, "strict": 0, "fused": 4}  # bits of TpuMode, csrc/abi.h
 _CHECK_NAN, _DETERMINISTIC = 2, 8
 # Asked for by torch.utils.checkpoint, which else does not keep the state of the generators.
@@ -123,8 +127,22 @@ def _load_shim() -> Any:
 # --- modes ------------------------------------------------------------------------------------------------------------
 
 
-class eager_mode(contextlib.ContextDecorator):
-    """Sets how eager ops on ``"tpu"`` run in this thread, for good or, as a context manager, for a while.
+class _Before(threading.local):
+    """The modes that a thread goes back to: the innermost `with` last."""
+
+    def __init__(self) -> None:
+        self.entries: list[int] = []
+        # What held before the constructor, in its thread, until the first `with` or decoration.
+        self.constructor: int | None = None
+
+    def claim(self) -> int | None:
+        before, self.constructor = self.constructor, None
+        return before
+
+
+class eager_mode(_DecoratorContextManager):
+    """Sets how eager ops on ``"tpu"`` run in this thread, for good or, as a context manager, for a while; as a
+    decorator, while the function runs, in whichever thread.
 
     ``"debug"`` waits for each op, so an error is raised on the very line, with what went into the op; indices out of
     range, which a device does not notice, are refused as on the CPU. ``"strict"`` returns at once and keeps order;
@@ -138,17 +156,47 @@ class eager_mode(contextlib.ContextDecorator):
     """
 
     def __init__(self, mode: str, *, check_nan: bool = False) -> None:
+        self._mode, self._check_nan = mode, check_nan
         self._bits = _bits(mode, check_nan)
-        self._before = _shim().mode()
+        self._before = _Before()
+        self._before.constructor = _shim().mode()
         _shim().set_mode(self._bits, False)
 
+    def __call__(self, orig_func: _F) -> _F:
+        before = self._before.claim()
+        if before is not None:
+            _shim().set_mode(before, False)
+        if inspect.iscoroutinefunction(orig_func):
+            return cast(_F, self._stepwise(orig_func))
+        return super().__call__(orig_func)
+
+    def _stepwise(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, whose steps run in the mode. Between them others of its thread run, in theirs."""
+
+        def steps(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            return (yield from function(*args, **kwargs).__await__())
+
+        awaitable = coroutine(super().__call__(steps))
+
+        @functools.wraps(function)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await awaitable(*args, **kwargs)
+
+        return awaited
+
     def __enter__(self) -> None:
+        before = self._before.claim()
+        self._before.entries.append(_shim().mode() if before is None else before)
         _shim().set_mode(self._bits, False)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _shim().set_mode(self._before, False)
+        _shim().set_mode(self._before.entries.pop(), False)
+
+    def clone(self) -> eager_mode:
+        """Another one, for a call of what this one decorates."""
+        return eager_mode(self._mode, check_nan=self._check_nan)
 
 
 def _bits(mode: str, check_nan: bool) -> int:

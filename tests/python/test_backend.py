@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -433,6 +434,85 @@ FACTORISED = {
     "cholesky": torch.linalg.cholesky,
     "MultivariateNormal": lambda x: torch.distributions.MultivariateNormal(x[0], x).log_prob(x[1]),
 }
+
+
+def test_lowering_refuses_sizes_of_no_symbol():
+    x = torch.ones(4, 8)
+    torch._dynamo.mark_dynamic(x, 0)
+    trace = torchtpu.capture(torch.nn.Linear(8, 8), x)
+    (symbol,) = re.findall(r"Symbol\('(s\d+)'", trace.to_bytes().decode())[:1]
+    with pytest.raises(ValueError, match=rf"dims={{'B': 6}}: .* no symbol 'B': {symbol} \(dimension 0 of `input`\)"):
+        torchtpu.lower(trace, dims={"B": 6})
+    assert "tensor<6x8xf32>" in torchtpu.lower(trace, dims={symbol: 6})
+    with pytest.raises(ValueError, match="no symbol 's0': all its sizes are fixed"):
+        torchtpu.lower(torch.nn.Linear(8, 8), torch.ones(4, 8), dims={"s0": 6})
+
+
+def test_lowering_takes_numbers_that_are_symbols():
+    numbers = torch._dynamo.config.patch(specialize_int=False, assume_static_by_default=False)
+    with numbers:
+        trace = torchtpu.capture(lambda x, n: x * n, torch.ones(4, 8), 5)
+    symbols = set(re.findall(r"Symbol\('(s\d+)'", json.dumps(trace.program)))
+    assert len(symbols) == 3
+    assert "stablehlo" in torchtpu.lower(trace, dims=dict.fromkeys(symbols, 6))
+
+
+def inputs_of(trace):
+    assert trace is not None
+    return [next(iter(arg.values()))["name"] for arg in trace.program["graph_module"]["graph"]["inputs"]]
+
+
+class Wide(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x, *rest, mul, batch, **more):
+        return self.weight * x * mul * rest[0] * batch["mask"][1] + more["bias"]
+
+
+class Shadowed(Wide):
+    def forward(self, weight):
+        return self.weight * weight
+
+
+def test_inputs_of_a_trace_are_called_as_the_user_calls_them():
+    x, linear = torch.ones(2, 4), torch.nn.Linear(4, 3)
+    for trace in (torchtpu.capture(linear, x), torchtpu.capture(linear, input=x), torchtpu.capture(linear.forward, x)):
+        assert inputs_of(trace) == ["weight", "bias", "input"]
+    a, b, c, d, e = (x + i for i in range(5))
+    wide, given = ["weight", "x", "rest.0", "mul", "batch.mask.1", "more.bias"], {"batch": {"mask": [a, d]}, "bias": e}
+    assert sorted(inputs_of(torchtpu.capture(Wide(), a, b, mul=c, **given))) == sorted(wide)
+    attention = torchtpu.capture(torch.nn.MultiheadAttention(4, 2), a, b, value=c)
+    assert inputs_of(attention)[:3] == ["query", "key", "value"]
+    held, other = inputs_of(torchtpu.capture(Shadowed(), x))
+    assert held == "weight" and other not in ("weight", "primals_2")
+
+    def own(args, kwargs, *rest):
+        return args[1] * kwargs["a"] * rest[0]
+
+    assert inputs_of(torchtpu.capture(own, [a, b], {"a": c}, d)) == ["args.1", "kwargs.a", "rest.0"]
+
+
+def test_inputs_of_the_backward_are_called_as_the_forwards():
+    trace = torchtpu.capture(torch.nn.Linear(4, 3), torch.ones(2, 4))
+    assert inputs_of(trace.backward) == ["input", "tangents_1"]
+    # Ops that would be called as these inputs are give way.
+    x, y = torch.rand(2, 4, requires_grad=True), torch.rand(2, 4, requires_grad=True)
+    trace = torchtpu.capture(lambda mul, mul_1: (mul * mul_1).sin() * mul, x, y)
+    assert inputs_of(trace) == ["mul", "mul_1"]
+    assert set(inputs_of(trace.backward)) >= {"mul", "mul_1", "tangents_1"}
+    for part in (trace, trace.backward):
+        names = [node["outputs"][0]["as_tensor"]["name"] for node in part.program["graph_module"]["graph"]["nodes"]]
+        assert not {"mul", "mul_1"} & set(names) and len(set(names)) == len(names)
+        assert "stablehlo" in torchtpu.lower(part)
+
+
+def test_what_is_no_function_cannot_be_captured():
+    for nothing, told in ((None, "None"), (torch.ones(2), "a Tensor"), ("f", "a str")):
+        for call in (torchtpu.capture, torchtpu.lower):
+            with pytest.raises(TypeError, match=f"expected a function or module, .*: got {told}"):
+                call(nothing, torch.ones(2))
 
 
 @pytest.mark.parametrize("name", FACTORISED)

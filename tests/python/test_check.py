@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -196,6 +198,55 @@ def test_a_mesh_that_does_not_fit_is_an_error() -> None:
         torchtpu.check(Net(), x, shard={"*": ("data",)})
     with pytest.raises(ValueError, match="`v5e` is no TPU slice: it lacks its shape"):
         torchtpu.check(Net(), x, target="v5e")
+
+
+def test_rules_are_for_the_forward_and_the_backward_together() -> None:
+    net, x = Net(), torch.zeros(64, 300)
+    options = {"target": "v5e:2x1", "mesh": {"d": 2}}
+    whole = torchtpu.check(net, x, target="v5e:1x1")
+
+    def split(shard: dict[str, Any]) -> tuple[torchtpu.Report, torchtpu.Report]:
+        report = torchtpu.check(net, x, shard=shard, **options)
+        assert report.runs and report.backward is not None
+        return report, report.backward
+
+    forward, _ = split({"up.weight": ("d",)})  # of which the backward has no need
+    assert forward.peak_hbm < whole.peak_hbm - 2_000_000
+    for shard in ({"x": ("d",)}, {"*": ("d",)}, {"down.weight": None, "*": ("d",)}):
+        assert split(shard)[1].flops < 0.7 * whole.backward.flops, shard
+    assert split({"tangents_1": ("d",)})[1].flops < whole.backward.flops
+    split({"x": ("d",), "output.0": ("d",)})
+    for shard, words in (
+        ({"x": ("d",), "up.wieght": ("d",)}, "`up.wieght` matches no input of the program(?s:.*)`up.weight`"),
+        ({"primals_1": ("d",)}, "`primals_1` matches no input"),
+        ({"output.7": ("d",)}, "`output.7` matches no result"),
+        ({"*": ("d",), "x": ("d",)}, "`x` decides nothing: `\\*` comes before it"),
+    ):
+        with pytest.raises(torchtpu.CompileError, match=words):
+            torchtpu.check(net, x, shard=shard, **options)
+
+
+@pytest.mark.parametrize("timeout", [math.nan, -1.0, 0, -math.inf])
+def test_a_timeout_that_is_no_time_is_an_error(timeout: float) -> None:
+    with pytest.raises(ValueError, match=r"timeout is .*: give seconds, more than 0, or math.inf for no limit"):
+        torchtpu.check(Net(), torch.zeros(64, 300), timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e300])
+def test_a_compile_may_take_as_long_as_it_takes(timeout: float) -> None:
+    assert torchtpu.check(Net().requires_grad_(False), torch.zeros(64, 300), timeout=timeout).runs
+
+
+def test_what_is_no_program_mesh_or_sharding_is_an_error() -> None:
+    net, x = Net().requires_grad_(False), torch.zeros(64, 300)
+    with pytest.raises(TypeError, match=r"expected a function or module, .* or a torchtpu.Trace: got None"):
+        torchtpu.check(None, x)
+    with pytest.raises(TypeError, match=r"mesh is a list: give a dictionary of .* such as {'data': 4}"):
+        torchtpu.check(net, x, mesh=[2])  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"shard is a list: give a dictionary of patterns"):
+        torchtpu.check(net, x, mesh={"d": 2}, shard=[("x", ("d",))])  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"dims={'s0': 3}: the program has no symbol 's0': all its sizes are fixed"):
+        torchtpu.check(net, x, dims={"s0": 3})
 
 
 def test_whether_there_is_a_tpu_is_known_at_once() -> None:

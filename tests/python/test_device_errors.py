@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import io
 import math
 import os
@@ -11,7 +13,7 @@ import sys
 import threading
 import traceback
 import unittest.mock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -441,6 +443,105 @@ def test_a_mode_is_set_for_good_or_decorates() -> None:
     torchtpu.eager_mode("debug")
     assert in_debug()
     torchtpu.eager_mode("strict")
+
+
+def held_mode() -> int:
+    return tpu._shim().mode()
+
+
+@pytest.fixture
+def fused_for_good() -> Iterator[int]:
+    before = held_mode()
+    torchtpu.eager_mode("fused")
+    yield held_mode()
+    tpu._shim().set_mode(before, False)
+
+
+def test_a_decorated_function_leaves_the_mode_alone(fused_for_good: int) -> None:
+    @torchtpu.eager_mode("debug")
+    def careful(deeper: bool = False) -> tuple[int, ...]:
+        return (held_mode(), *(careful() if deeper else ()))
+
+    assert held_mode() == fused_for_good, "decorating is no use of the mode"
+    debug = careful()
+    assert debug != (fused_for_good,) and held_mode() == fused_for_good
+    torchtpu.eager_mode("strict")
+    strict = held_mode()
+    assert careful(deeper=True) == debug * 2 and held_mode() == strict != fused_for_good
+    with pytest.raises(TypeError):
+        careful(deeper=True, wider=True)
+    assert held_mode() == strict
+
+
+def test_a_decorated_function_leaves_the_modes_of_other_threads_alone(fused_for_good: int) -> None:
+    careful = torchtpu.eager_mode("debug")(held_mode)
+    context = torchtpu.eager_mode("debug")
+    seen: list[int] = []
+
+    def work() -> None:
+        seen.append(held_mode())
+        seen.append(careful())
+        seen.append(held_mode())
+        with context:
+            seen.append(held_mode())
+        seen.append(held_mode())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    own, debug = seen[:2]
+    assert seen == [own, debug, own, debug, own] and own not in (debug, fused_for_good)
+
+
+def test_a_context_can_be_entered_again(fused_for_good: int) -> None:
+    context = torchtpu.eager_mode("debug")
+    debug = held_mode()
+    with context:
+        assert held_mode() == debug
+    assert held_mode() == fused_for_good, "the first one undoes what the constructor did"
+    torchtpu.eager_mode("strict")
+    strict = held_mode()
+    with context, torchtpu.eager_mode("strict"), context:
+        assert held_mode() == debug
+    assert held_mode() == strict
+    with context:
+        with torchtpu.eager_mode("strict"):
+            with context:
+                assert held_mode() == debug
+            assert held_mode() == strict
+        assert held_mode() == debug
+    assert held_mode() == strict
+
+
+def test_generators_and_coroutines_have_a_mode_of_their_own(fused_for_good: int) -> None:
+    @torchtpu.eager_mode("debug")
+    def numbers() -> Iterator[int]:
+        yield held_mode()
+        yield held_mode()
+
+    @torchtpu.eager_mode("debug")
+    async def seen(turns: int) -> set[int]:
+        modes = set[int]()
+        for _ in range(turns):
+            modes.add(held_mode())
+            await asyncio.sleep(0)
+        return modes
+
+    async def outside() -> set[int]:
+        modes = set[int]()
+        for _ in range(4):
+            modes.add(held_mode())
+            await asyncio.sleep(0)
+        return modes
+
+    async def together() -> list[set[int]]:
+        return await asyncio.gather(seen(3), outside(), seen(2))
+
+    debug = torchtpu.eager_mode("debug")(held_mode)()
+    for mode in numbers():
+        assert mode == debug and held_mode() == fused_for_good
+    assert asyncio.run(together()) == [{debug}, {fused_for_good}, {debug}]
+    assert inspect.iscoroutinefunction(seen) and seen.__name__ == "seen"
 
 
 def test_backward_passes_follow_the_mode_of_the_thread() -> None:

@@ -87,6 +87,40 @@ def test_a_damaged_weight_is_refused(view: bool, tmp_path: Path) -> None:
     assert "the bytes of `weight` are not those that were written" in done.stderr
 
 
+@pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
+def test_parameters_that_are_given_take_the_place_of_the_archives(tmp_path: Path) -> None:
+    model, x, archive = nn.Linear(8, 4), torch.randn(2, 8), tmp_path / "model.pt2"
+    export(model, {"input": x}, archive)
+    other = {"input": x, "weight": torch.randn(4, 8)}
+    wanted = {"out.0": nn.functional.linear(x, other["weight"], model.bias).detach()}
+    torch.testing.assert_close(run(archive, other), wanted)
+    for wrong, says in (
+        ({"wieght": other["weight"]}, "no input `wieght`: the nearest are `weight`"),
+        ({"p_weight": other["weight"]}, "no input `p_weight`: the nearest are `weight`"),
+        ({"weight": torch.randn(4, 7)}, "weight"),
+        ({"weight": torch.randn(4, 8).double()}, "weight"),
+    ):
+        save_file({"input": x} | wrong, tmp_path / "in.safetensors")
+        command = [TPUTC, "run", archive, "--inputs", tmp_path / "in.safetensors"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "") and says in done.stderr
+
+
+@pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
+def test_a_value_for_what_export_fixed_is_refused(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: Tensor, times: int) -> Tensor:
+            return x * times
+
+    x, archive = torch.randn(2, 8), tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Scaled(), (x, 3)), archive)
+    torch.testing.assert_close(run(archive, {"x": x}), {"out.0": x * 3})
+    save_file({"x": x, "times": torch.tensor(4)}, tmp_path / "in.safetensors")
+    command = [TPUTC, "run", archive, "--inputs", tmp_path / "in.safetensors"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "input `times` takes no value: it is fixed to 3" in done.stderr
+
+
 @every_model
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
 def test_lower(entry: Entry, tmp_path: Path) -> None:

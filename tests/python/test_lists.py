@@ -1,4 +1,4 @@
-"""Ops over lists of tensors, `torch._foreach_*`, of which optimizers are made: what they write, where, and that autograd knows of it."""
+"""Ops over lists of tensors, `torch._foreach_*`, of which optimizers are made: what they write, and who knows of it."""
 
 from __future__ import annotations
 

@@ -313,3 +313,13 @@ def test_an_optimizer_is_left_as_it_was() -> None:
     torchtpu.capture_step(model, {"input": X}, optimizer=steps, loss=torch.sum)
     assert (dict(vars(torch.optim._adafactor)), torch.compiler.is_compiling()) == before
     assert not steps.state
+
+
+def test_what_is_no_module_or_optimizer_is_refused() -> None:
+    model = nn.Linear(8, 2)
+    with pytest.raises(TypeError, match="expected a module, got a function: wrap what computes the loss"):
+        torchtpu.capture_step(lambda x: x.sum(), {"x": X})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected a module, got the class Linear"):
+        torchtpu.capture_step(nn.Linear, {"input": X})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"such as torch.optim.SGD\(model.parameters\(\)\), got the class SGD"):
+        torchtpu.capture_step(model, {"input": X}, loss=torch.sum, optimizer=torch.optim.SGD)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ use report::Report;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// How often the spinner turns.
@@ -31,7 +31,7 @@ impl Source {
             if by.is_some() {
                 return Err(Failure::tool("a .mlir carries its own sharding marks: --mesh and --shard are for traces"));
             }
-            let program = inputs::read(&source.trace)?;
+            let (program, _) = stablehlo::read(&source.trace)?;
             return match stablehlo::host_call(&program) {
                 None => Ok(Source::Stablehlo { name, program }),
                 Some(call) => Err(call.refused(&source.trace)),
@@ -90,8 +90,10 @@ pub(crate) fn each<T: Send>(
     let run = || {
         while let Some((index, target)) = targets.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
             let bar = bars.add(spinner(target));
+            let start = Instant::now();
             let result = work(target);
             bar.finish_and_clear();
+            bars.suspend(|| printer.detail(format_args!("compiled for {target}: {:.1?}", start.elapsed())));
             let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             results[index] = Some(result);
         }

@@ -234,7 +234,8 @@ pub(crate) struct Run {
     /// The plugin: cpu, tpu or a path [default: TORCHTPU_PLUGIN, else cpu]
     #[arg(long)]
     pub(crate) plugin: Option<String>,
-    /// Inputs by name; also parameters, buffers and optimizer state, where TRACE has come without their values
+    /// Inputs by name; also parameters, buffers and optimizer state: where TRACE has come without their values, or instead
+    /// of these
     #[arg(long, value_name = "IN.safetensors")]
     pub(crate) inputs: Option<PathBuf>,
     /// Draw what has no value otherwise from this seed
@@ -280,7 +281,7 @@ pub(crate) struct Check {
     #[arg(long = "target", value_name = "SLICE", default_value = "v5e:1x1")]
     pub(crate) targets: Vec<Target>,
     /// Also plan N such slices that train together, each on a batch of its own: computed from the report on one
-    #[arg(long, value_name = "N", requires = "targets")]
+    #[arg(long, value_name = "N", requires = "targets", value_parser = slices)]
     pub(crate) slices: Option<NonZeroU32>,
     #[command(flatten)]
     pub(crate) ahead: Ahead,
@@ -350,4 +351,9 @@ fn dim(text: &str) -> Result<(String, i64), String> {
     let (name, size) = text.split_once('=').ok_or("expected SYMBOL=SIZE, such as s0=8")?;
     let size = size.parse().map_err(|_| format!("`{size}` is not a whole number"))?;
     Ok((name.to_owned(), size))
+}
+
+fn slices(text: &str) -> Result<NonZeroU32, String> {
+    let count = text.parse::<u32>().map_err(|_| format!("`{text}` is not a number of slices"))?;
+    NonZeroU32::new(count).ok_or_else(|| "plan at least one".to_owned())
 }

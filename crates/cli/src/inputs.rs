@@ -4,11 +4,12 @@ use crate::args::{Numerics, Precision, Source};
 use crate::output::{Failure, Outcome};
 use driver::{Argument, DimValues, HostTensor, Options, OutputTensor, Program, Value};
 use ir::ops::sample::data::SplitMix;
+use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymBoolArgument, SymIntArgument};
 use ir::{DType, TensorType};
 use runtime::{AlignedBytes, HostMemory};
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,6 +53,11 @@ pub(crate) fn dims(source: &Source, program: &Program) -> Result<DimValues, Fail
 
 /// The program of a trace or an archive.
 pub(crate) fn program(source: &Source) -> Result<Program, Failure> {
+    program_of(source, read(&source.trace)?)
+}
+
+/// The program of a trace or an archive that was [`read`].
+pub(crate) fn program_of(source: &Source, bytes: Vec<u8>) -> Result<Program, Failure> {
     let precision = match source.precision {
         Precision::Default => ir::Precision::Default,
         Precision::High => ir::Precision::High,
@@ -64,10 +70,96 @@ pub(crate) fn program(source: &Source) -> Result<Program, Failure> {
     };
     let (optimize, limit) = (!source.no_optimize, source.limit);
     let options = Options { precision, optimize, numerics, limit, ..Options::from_env() };
-    Program::from_bytes(read(&source.trace)?, options).map_err(|e| match e {
+    Program::from_bytes(bytes, options).map_err(|e| match e {
         driver::Error::Program(e) => Failure::Rejected(e.in_file(&source.trace).into()),
         other => other.into(),
     })
+}
+
+/// The inputs that a trace knows of.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// By position the qualified names of parameters, buffers and constants.
+    qualified: Vec<Option<String>>,
+    /// Those that no tensor is given for, by name, and what they are.
+    fixed: BTreeMap<String, String>,
+}
+
+impl Known {
+    /// Of the trace in `bytes`, which [`read`] took from `path`.
+    pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Known, Failure> {
+        // What is in an archive besides the trace stays in its file.
+        let trace = match path == Path::new("-") {
+            true => ir::trace::read_bytes(bytes.to_vec()),
+            false => ir::trace::read(path),
+        };
+        let trace = trace.map_err(|e| Failure::Rejected(e.in_file(path).into()))?;
+        let specs = &trace.signature.input_specs;
+        let numbers = trace.graph.inputs.iter().filter_map(number);
+        let constants = specs.iter().filter_map(constant);
+        Ok(Known { qualified: specs.iter().map(qualified).collect(), fixed: numbers.chain(constants).collect() })
+    }
+}
+
+fn qualified(spec: &InputSpec) -> Option<String> {
+    match spec {
+        InputSpec::Parameter { parameter_name: name, .. }
+        | InputSpec::Buffer { buffer_name: name, .. }
+        | InputSpec::TensorConstant { tensor_constant_name: name, .. } => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn number(input: &TraceArgument) -> Option<(String, String)> {
+    match input {
+        TraceArgument::AsSymInt(SymIntArgument::AsName(name))
+        | TraceArgument::AsSymBool(SymBoolArgument::AsName(name)) => {
+            Some((name.clone(), "a number, which --dim gives".to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn constant(spec: &InputSpec) -> Option<(String, String)> {
+    let InputSpec::ConstantInput { name, value } = spec else { return None };
+    let value = match value {
+        TraceArgument::AsNone(_) => "None".to_owned(),
+        TraceArgument::AsInt(i) => i.to_string(),
+        TraceArgument::AsFloat(x) => format!("{:?}", x.0),
+        TraceArgument::AsBool(true) => "True".to_owned(),
+        TraceArgument::AsBool(false) => "False".to_owned(),
+        TraceArgument::AsString(text) => format!("{text:?}"),
+        _ => "a constant".to_owned(),
+    };
+    Some((name.clone(), format!("fixed to {value}, which it was exported with")))
+}
+
+/// How many names are told in the place of one that nothing has.
+const NEAREST: usize = 3;
+
+/// Zeros for the input `name`. An allocation that fails would end the process, and one beyond the memory that is there may
+/// succeed and end it when it is written to: both are refused.
+fn room_for(name: &str, ty: &TensorType) -> Result<AlignedBytes, Failure> {
+    let bytes = ty.size_in_bytes();
+    let refused = |why: String| Failure::tool(format!("input `{name}`, {ty}, takes {}: {why}", shown(bytes)));
+    if let Some(free) = free_memory().filter(|&free| bytes > free) {
+        return Err(refused(format!("{} of memory are free; fix a smaller size with --dim", shown(free))));
+    }
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        return Err(refused("so much cannot be allocated; fix a smaller size with --dim".to_owned()));
+    }
+    AlignedBytes::zeroed(bytes).map_err(Failure::tool)
+}
+
+fn shown(bytes: usize) -> String {
+    report::bytes(bytes as f64)
+}
+
+/// Bytes that programs can take before the machine swaps, where the system says.
+fn free_memory() -> Option<usize> {
+    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 /// Named tensors in memory that a CPU plugin can use in place.
@@ -97,8 +189,10 @@ impl Tensors {
             if self.0.contains_key(&name) {
                 continue;
             }
-            let data: Vec<u8> = (0..ty.numel()).flat_map(|_| random_element(&mut random, ty.dtype)).collect();
-            let data = AlignedBytes::copy_of(&data).map_err(Failure::tool)?;
+            let mut data = room_for(&name, &ty)?;
+            for element in data.chunks_exact_mut(ty.dtype.size()) {
+                element.copy_from_slice(&random_element(&mut random, ty.dtype));
+            }
             self.0.insert(name, (ty, Arc::new(data)));
         }
         Ok(())
@@ -141,13 +235,40 @@ impl Tensors {
         Failure::tool(format!("--dim {symbol}={size}: `{symbol}` is {bound}{}", by.unwrap_or_default()))
     }
 
-    /// The program's arguments: tensors from here, parameters from its archive if it has them.
-    pub(crate) fn arguments(&self, program: &Program, dims: &DimValues) -> Result<Vec<Argument>, Failure> {
+    /// The program's arguments: tensors from here, parameters that are not here from its archive.
+    pub(crate) fn arguments(
+        &self,
+        program: &Program,
+        dims: &DimValues,
+        known: &Known,
+    ) -> Result<Vec<Argument>, Failure> {
         let tensor = |name: &str| {
             let (ty, data) = self.0.get(name)?;
             Some(HostTensor::contiguous(ty, HostMemory::shared(data.clone())))
         };
-        Ok(program.arguments(dims, tensor)?)
+        let mut arguments = program.arguments(dims, tensor)?;
+        for (argument, name) in arguments.iter_mut().zip(&known.qualified) {
+            if let Some(given) = name.as_deref().and_then(tensor) {
+                *argument = Argument::Tensor(given);
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Refuses what the program does not take: a misspelt name would leave another value in use.
+    pub(crate) fn refuse_strangers(&self, program: &Program, known: &Known) -> Outcome {
+        let mut names = program.user_names();
+        let lacking: BTreeSet<&str> = names.iter().copied().collect();
+        names.extend(known.qualified.iter().flatten().map(String::as_str).filter(|name| !lacking.contains(name)));
+        let Some(stranger) = self.0.keys().find(|name| !names.contains(&name.as_str())) else { return Ok(()) };
+        if let Some(why) = known.fixed.get(stranger) {
+            return Err(driver::Error::Argument(format!("input `{stranger}` takes no value: it is {why}")).into());
+        }
+        let near: Vec<String> =
+            ir::sharding::nearest(stranger, &names, NEAREST).iter().map(|name| format!("`{name}`")).collect();
+        let near =
+            if near.is_empty() { "it has none".to_owned() } else { format!("the nearest are {}", near.join(", ")) };
+        Err(driver::Error::Argument(format!("the program has no input `{stranger}`: {near}")).into())
     }
 
     /// Writes `results` to a safetensors file, as `out.0`, `out.1` and so on. Results that are no tensors leave a gap.

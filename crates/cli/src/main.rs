@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let printer = output::Printer::new(&cli);
     let outcome = match cli.command {
         Command::Lower(args) => commands::lower::run(&args, &printer),
-        Command::Fuse(args) => commands::fuse::run(&args),
+        Command::Fuse(args) => commands::fuse::run(&args, &printer),
         Command::Run(args) => commands::run::run(&args, &printer),
         Command::Check(args) => commands::check::run(&args, &printer),
         Command::Compile(args) => commands::compile::run(&args, &printer),

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// A command's end.
 pub(crate) type Outcome = Result<(), Failure>;
@@ -112,6 +113,14 @@ impl Printer {
         if self.verbose {
             self.say(line);
         }
+    }
+
+    /// What `work` gives. How long that took is for people who asked for more.
+    pub(crate) fn timed<T>(&self, step: impl Display, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.detail(format_args!("{step}: {:.1?}", start.elapsed()));
+        done
     }
 
     /// Reports a failure and gives its exit status.

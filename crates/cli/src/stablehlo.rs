@@ -1,8 +1,35 @@
-//! StableHLO text that was made for the CPU plugin, and calls the process that runs it.
+//! StableHLO files: what is in them, and whether it was made for the CPU plugin, and calls the process that runs it.
 
+use crate::inputs;
 use crate::output::Failure;
 use ir::{Error, Loc};
 use std::path::Path;
+
+/// How MLIR bytecode begins.
+const BYTECODE: &[u8] = b"ML\xEFR";
+
+/// How a program is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Bytecode,
+}
+
+/// The program in the `.mlir` at `path`. Whether it is a right one, plugins say.
+pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, Form), Failure> {
+    let program = inputs::read(path)?;
+    if program.starts_with(BYTECODE) {
+        return Ok((program, Form::Bytecode));
+    }
+    // Programs are functions, in a module or alone.
+    let is_text = std::str::from_utf8(&program).is_ok_and(|text| text.contains("func") || text.contains("module"));
+    if is_text {
+        return Ok((program, Form::Text));
+    }
+    let message = format!("{} holds no StableHLO: it is neither MLIR text nor MLIR bytecode", path.display());
+    let error = Error::invalid(message).with_help("a trace.json or a .pt2 goes by its own ending");
+    Err(Failure::Rejected(error.into()))
+}
 
 const HELP: &str = "compile the trace, from which each target gets its own: save it with \
                     `torchtpu.capture(model, x).save(\"trace.json\")`, or take the trace.json that TORCHTPU_DUMP wrote beside \

@@ -201,8 +201,10 @@ fn check_says_whether_it_fits_and_what_would() {
         return;
     }
     let place = Place::new();
-    let fits = place.tputc(&["check", "program.mlir", "--format", "json"]);
+    let fits = place.tputc(&["check", "program.mlir", "--format", "json", "-v"]);
     assert_eq!(fits.status.code(), Some(0), "{}", stderr(&fits));
+    let said = stderr(&fits);
+    assert!(said.contains("read: ") && said.contains("compiled for v5e:1x1: "), "{said}");
     let reports: serde_json::Value = serde_json::from_slice(&fits.stdout).expect("JSON");
     let memory = &reports[0]["memory"];
     // 256 x 1000, 1000 x 512 and 256 x 512 numbers of two bytes, in tiles of 8 x 128, or of 128 x 8.
@@ -273,7 +275,10 @@ fn slices_are_planned_from_the_report_on_one() {
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     };
     refused(&[&trace, "--slices", "2"], "--target <SLICE>");
-    refused(&[&trace, "--target", "v5e:1x1", "--slices", "0"], "invalid value '0' for '--slices <N>'");
+    refused(
+        &[&trace, "--target", "v5e:1x1", "--slices", "0"],
+        "invalid value '0' for '--slices <N>': plan at least one",
+    );
     refused(&["program.mlir", "--target", "v5e:1x1", "--slices", "2"], "--slices is for traces");
     if !has_libtpu() {
         return;

@@ -257,6 +257,47 @@ fn rejected_programs_end_with_one_and_broken_tools_with_two() {
     assert_eq!(tputc(&["lower", "--stage", "fast", "x.json"]).status.code(), Some(2));
 }
 
+#[test]
+fn what_is_no_stablehlo_is_not_shown_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mlir = folder.path().join("program.mlir");
+    let lower = |contents: &[u8], arguments: &[&str]| {
+        std::fs::write(&mlir, contents).expect("written");
+        tputc(&[&["lower", path(&mlir)], arguments].concat())
+    };
+    for junk in [&b"\x00\xff\xfejunk"[..], b"hello", b""] {
+        let output = lower(junk, &[]);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
+        assert!(stderr(&output).contains("program.mlir holds no StableHLO"), "{}", stderr(&output));
+    }
+    let text = b"func.func @main() { return }";
+    assert_eq!(lower(text, &[]).stdout, text);
+    assert_eq!(lower(text, &["--format", "bytecode"]).status.code(), Some(2));
+    let bytecode = tputc(&["lower", "--format", "bytecode", path(&trace("views.json"))]).stdout;
+    assert_eq!(lower(&bytecode, &["--format", "bytecode"]).stdout, bytecode);
+    let output = lower(&bytecode, &[]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    assert!(stderr(&output).contains("is bytecode: --format bytecode"), "{}", stderr(&output));
+    assert!(stdout(&lower(&bytecode, &["--stage", "hlo"])).contains("HloModule"));
+}
+
+#[test]
+fn times_of_each_step_are_told_to_who_asks() {
+    let program = trace("views.json");
+    for (arguments, steps) in [
+        (&["lower"][..], &["read", "lowered"][..]),
+        (&["lower", "--stage", "hlo"], &["plugin loaded", "read", "lowered"]),
+        (&["fuse"], &["read", "optimized", "told"]),
+        (&["run", "--random", "0"], &["read", "plugin loaded", "inputs there", "first run, compiled"]),
+    ] {
+        let output = tputc(&[arguments, &["-v", path(&program)]].concat());
+        let said = stderr(&output);
+        let told: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(told, steps, "{said}");
+        assert_eq!(stderr(&tputc(&[arguments, &[path(&program)]].concat())), "");
+    }
+}
+
 /// A trace in `folder` with an op that nobody has heard of.
 fn odd_trace(folder: &Path) -> PathBuf {
     let whole = std::fs::read_to_string(trace("mlp.json")).expect("the trace");

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use safetensors::{Dtype, SafeTensors, View};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -44,6 +45,16 @@ impl Place {
         Place(folder)
     }
 
+    /// The path of one of the traces as `change` leaves it.
+    fn changed(&self, trace: &str, change: impl Fn(&mut Value)) -> String {
+        let text = std::fs::read_to_string(root().join("testdata/traces").join(trace)).expect("the trace");
+        let mut value = serde_json::from_str(&text).expect("JSON");
+        change(&mut value);
+        let file = self.0.path().join(trace);
+        std::fs::write(&file, value.to_string()).expect("written");
+        file.to_str().expect("a UTF-8 path").to_owned()
+    }
+
     /// `tputc run` on one of the traces.
     fn run(&self, trace: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tputc"));
@@ -53,6 +64,13 @@ impl Place {
         }
         command.current_dir(&self.0).arg("run").arg(root().join("testdata/traces").join(trace));
         command.args(arguments).output().expect("tputc starts")
+    }
+
+    /// What a run says that ends with `status`.
+    fn refused(&self, trace: &str, arguments: &[&str], status: i32) -> String {
+        let output = self.run(trace, arguments);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        stderr(&output)
     }
 
     /// The result `out.{number}` of a run that ends well.
@@ -93,12 +111,8 @@ fn what_the_file_lacks_can_be_drawn() {
 
 #[test]
 fn missing_values_are_named_with_what_to_do() {
-    let place = Place::with([("x", counted(&[5, 3])), ("p_up_weight", counted(&[4, 3]))]);
-    let refused = |arguments: &[&str], status: i32| {
-        let output = place.run("mlp.json", arguments);
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        stderr(&output)
-    };
+    let place = Place::with([("x", counted(&[5, 3]))]);
+    let refused = |arguments: &[&str], status: i32| place.refused("mlp.json", arguments, status);
     assert_snapshot!(refused(&INPUTS, 1), @"error: 9 inputs are missing: `up.weight`, `up.bias`, `norm.weight` and 6 more; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
     assert_snapshot!(refused(&[], 2), @"error: 10 inputs are missing: `up.weight`, `up.bias`, `norm.weight` and 7 more; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
     let few = stderr(&place.run("mutation.json", &[]));
@@ -108,11 +122,7 @@ fn missing_values_are_named_with_what_to_do() {
 #[test]
 fn a_size_that_contradicts_an_input_is_refused() {
     let place = Place::with([("x", counted(&[3, 6])), ("y", counted(&[7, 6]))]);
-    let refused = |dims: &[&str]| {
-        let output = place.run("dynamic.json", &[&INPUTS[..], dims].concat());
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        stderr(&output)
-    };
+    let refused = |dims: &[&str]| place.refused("dynamic.json", &[&INPUTS[..], dims].concat(), 2);
     assert_snapshot!(refused(&["--dim", "s77=8"]), @"error: --dim s77=8: `s77` is 3 by input `x`, f32[3,6]");
     assert_snapshot!(refused(&["--dim", "s77=3", "--dim", "s17=6"]), @"error: --dim s17=6: `s17` is 7 by input `y`, f32[7,6]");
     for dims in [&["--dim", "s77=3", "--dim", "s17=7"][..], &["--dim", "s17=7"], &[]] {
@@ -129,4 +139,45 @@ fn sizes_that_the_file_tells_need_not_be_given_to_draw_the_rest() {
     let open = place.run("dynamic.json", &random);
     assert_eq!(open.status.code(), Some(1));
     assert!(stderr(&open).contains("`s17`") && stderr(&open).contains("--dim "), "{}", stderr(&open));
+}
+
+#[test]
+fn values_of_no_input_are_refused_with_the_nearest_names() {
+    let place = Place::with([("x", counted(&[5, 3])), ("up.wieght", counted(&[4, 3]))]);
+    let said = place.refused("mlp.json", &INPUTS, 1);
+    assert_snapshot!(said, @"error: the program has no input `up.wieght`: the nearest are `up.weight`, `up.bias`, `norm.weight`");
+    assert_eq!(place.refused("mlp.json", &[&INPUTS[..], &["--random", "0"]].concat(), 1), said);
+    // What the trace calls a parameter is not what users call it.
+    let place = Place::with([("x", counted(&[5, 3])), ("p_up_weight", counted(&[4, 3]))]);
+    assert!(place.refused("mlp.json", &INPUTS, 1).contains("no input `p_up_weight`: the nearest are `up.weight`"));
+    // Nor are sizes that it would tell missed before.
+    let place = Place::with([("xx", counted(&[3, 6])), ("y", counted(&[7, 6]))]);
+    let said = place.refused("dynamic.json", &[&INPUTS[..], &["--random", "0"]].concat(), 1);
+    assert!(said.contains("no input `xx`: the nearest are `x`, `y`"), "{said}");
+}
+
+#[test]
+fn values_of_what_is_fixed_are_refused() {
+    let place = Place::with([("x", counted(&[2, 3])), ("n", counted(&[3])), ("times", counted(&[1]))]);
+    let file = place.changed("mutation.json", |trace| {
+        let module = &mut trace["graph_module"];
+        let push = |list: &mut Value, one| list.as_array_mut().expect("a list").push(one);
+        push(&mut module["graph"]["inputs"], json!({ "as_int": 5 }));
+        let spec = json!({ "constant_input": { "name": "times", "value": { "as_int": 5 } } });
+        push(&mut module["signature"]["input_specs"], spec);
+    });
+    let said = place.refused(&file, &INPUTS, 1);
+    assert_snapshot!(said, @"error: input `times` takes no value: it is fixed to 5, which it was exported with");
+}
+
+#[test]
+fn what_exceeds_the_memory_is_not_drawn() {
+    let place = Place::with([("y", counted(&[7, 6]))]);
+    let unbounded = place.changed("dynamic.json", |trace| trace["range_constraints"] = json!({}));
+    for size in ["10000000000000", "100000000000000000"] {
+        let dims = ["--random", "0", "--dim", &format!("s77={size}")];
+        let said = place.refused(&unbounded, &[&INPUTS[..], &dims].concat(), 2);
+        assert!(said.starts_with(&format!("error: input `x`, f32[{size},6], takes ")), "{said}");
+        assert!(said.contains("iB: ") && said.ends_with("; fix a smaller size with --dim\n"), "{said}");
+    }
 }

@@ -136,9 +136,10 @@ impl Program {
             found.borrow_mut().insert(symbol.to_owned());
             Some(1)
         };
-        let sizes = self.trace.graph.tensor_values.0.values().flat_map(|meta| &meta.sizes);
-        for size in sizes {
-            if let SymInt::AsExpr(size) = size
+        let graph = &self.trace.graph;
+        let sizes = graph.tensor_values.0.values().flat_map(|meta| &meta.sizes);
+        for number in sizes.chain(graph.sym_int_values.0.values()) {
+            if let SymInt::AsExpr(size) = number
                 && let Ok(size) = Expr::parse(&size.expr_str)
             {
                 let _ = size.evaluate(&note);

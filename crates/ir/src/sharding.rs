@@ -11,6 +11,7 @@
 mod names;
 mod rules;
 
+pub use names::nearest;
 pub use rules::{Results, Rule, Rules, Spec};
 
 use crate::error::{Error, Result};

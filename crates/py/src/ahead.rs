@@ -36,7 +36,8 @@ fn check_program(
     let value_error = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
     let parse = |text: &String| text.parse::<Target>().map_err(|error| value_error(&error));
     let targets = targets.iter().map(parse).collect::<PyResult<Vec<_>>>()?;
-    let limit = Duration::try_from_secs_f64(timeout).map_err(|error| value_error(&error))?;
+    // Seconds that no duration holds are no limit.
+    let limit = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
     let Some((program, arguments)) = worker.split_first() else {
         return Err(PyValueError::new_err("`worker` is an empty command"));
     };

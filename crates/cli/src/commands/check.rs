@@ -8,7 +8,7 @@ use std::path::Path;
 use target::Target;
 
 pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
-    let source = ahead::Source::read(&args.source, &args.ahead)?;
+    let source = printer.timed("read", || ahead::Source::read(&args.source, &args.ahead))?;
     if args.slices.is_some() && matches!(source, ahead::Source::Stablehlo { .. }) {
         return Err(Failure::tool("a .mlir does not say which arguments are parameters: --slices is for traces"));
     }

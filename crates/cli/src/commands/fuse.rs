@@ -2,7 +2,7 @@
 
 use crate::args::{For, Fuse, FuseFormat};
 use crate::inputs;
-use crate::output::{Failure, Outcome, write};
+use crate::output::{Failure, Outcome, Printer, write};
 use driver::Rewritten;
 use fuse::regions::Region;
 use fuse::{Change, Class, Platform};
@@ -16,7 +16,7 @@ const SCHEMA: u32 = 1;
 /// Regions that the text shows: those that take longest.
 const SHOWN: usize = 40;
 
-pub(crate) fn run(args: &Fuse) -> Outcome {
+pub(crate) fn run(args: &Fuse, printer: &Printer) -> Outcome {
     if inputs::is_mlir(&args.source) {
         return Err(Failure::tool("tputc fuse takes a trace.json or a .pt2: a .mlir has been through the optimizer"));
     }
@@ -24,13 +24,14 @@ pub(crate) fn run(args: &Fuse) -> Outcome {
         For::Cpu => Platform::Cpu,
         For::Tpu => Platform::Tpu,
     };
-    let program = inputs::program(&args.source)?;
-    let rewritten = program.rewritten(&inputs::dims(&args.source, &program)?, platform)?;
-    let text = match args.format {
+    let program = printer.timed("read", || inputs::program(&args.source))?;
+    let dims = inputs::dims(&args.source, &program)?;
+    let rewritten = printer.timed("optimized", || program.rewritten(&dims, platform))?;
+    let text = printer.timed("told", || match args.format {
         FuseFormat::Text => text(&rewritten),
         FuseFormat::Json => format!("{:#}\n", data(&rewritten)),
         FuseFormat::Html => program.rewrites_page(&rewritten.before.name, &rewritten),
-    };
+    });
     write(args.output.as_deref(), text.as_bytes())
 }
 

@@ -1,7 +1,7 @@
 //! `tputc run`: runs a program on a plugin.
 
 use crate::args::{ReportFormat, Run};
-use crate::inputs::{self, Tensors};
+use crate::inputs::{self, Known, Tensors};
 use crate::output::{Failure, Outcome, Printer, print};
 use driver::{Argument, DiskCache, Program, Runner, Session, Value};
 use serde_json::{Value as Json, json};
@@ -17,10 +17,12 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
             "tputc run takes a trace.json or a .pt2; a .mlir does not say what its inputs are called",
         ));
     }
-    let program = Arc::new(inputs::program(&args.source)?);
-    let session = Arc::new(Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env())?);
+    let (program, known) = printer.timed("read", || read(args))?;
+    let session =
+        printer.timed("plugin loaded", || Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env()))?;
+    let (program, session) = (Arc::new(program), Arc::new(session));
     let runner = Runner::new(program.clone(), session);
-    let arguments = arguments(args, &program)?;
+    let arguments = printer.timed("inputs there", || arguments(args, &program, &known))?;
     let seed = args.random.unwrap_or(0);
     let mut times = vec![];
     let mut results = vec![];
@@ -43,16 +45,25 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
     args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments))
 }
 
+/// The program, and which inputs a file may name.
+fn read(args: &Run) -> Result<(Program, Known), Failure> {
+    let path = &args.source.trace;
+    let bytes = inputs::read(path)?;
+    let known = if args.inputs.is_some() { Known::read(path, &bytes)? } else { Known::default() };
+    Ok((inputs::program_of(&args.source, bytes)?, known))
+}
+
 /// From the file, and drawn where it has none.
-fn arguments(args: &Run, program: &Program) -> Result<Vec<Argument>, Failure> {
+fn arguments(args: &Run, program: &Program, known: &Known) -> Result<Vec<Argument>, Failure> {
     let mut tensors = args.inputs.as_deref().map(Tensors::load).transpose()?.unwrap_or_default();
+    tensors.refuse_strangers(program, known)?;
     let dims = tensors.dims(&args.source, program)?;
     if let Some(seed) = args.random {
         tensors.draw_missing(program, &dims, seed)?;
     }
     let missing = tensors.missing(program);
     match missing.is_empty() {
-        true => tensors.arguments(program, &dims),
+        true => tensors.arguments(program, &dims, known),
         false => Err(lacking(&missing, args.inputs.is_some())),
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Up to `limit` of `names` that `pattern` would match after the fewest changes, nearest first.
-pub(super) fn nearest<'a>(pattern: &str, names: &[&'a str], limit: usize) -> Vec<&'a str> {
+pub fn nearest<'a>(pattern: &str, names: &[&'a str], limit: usize) -> Vec<&'a str> {
     let mut all: Vec<(usize, &str)> = names.iter().map(|&name| (distance(pattern, name), name)).collect();
     all.sort_by_key(|&(changes, _)| changes); // stable: of equally near ones, the program's order
     all.into_iter().take(limit).map(|(_, name)| name).collect()
