@@ -45,7 +45,7 @@ int64_t range_size(const torch::jit::Stack& stack, size_t first, c10::ScalarType
 
 void push_results(const Op& op, torch::jit::Stack& stack, size_t first, const TpuCall& call) {
   const auto device = static_cast<c10::DeviceIndex>(call.device);
-  count_writes(op, stack, first);
+  if (op.over_lists) count_writes(op, stack, first);
   if (op.returns_written) {
     // Results whose sizes are data are new: what was given for them learns its size now.
     std::vector<at::Tensor> made;
@@ -135,7 +135,7 @@ bool run(const Op& op, torch::jit::Stack& stack) {
   {
     Writer writer(op);
     writer.arguments(stack, first);
-    if (run_in_turn(op, writer, stack, first)) return true;
+    if (op.over_lists && run_in_turn(op, writer, stack, first)) return true;
     const auto status = attempt(op, writer, nullptr, call);
     if (status == TPU_OK) {
       push_results(op, stack, first, call);

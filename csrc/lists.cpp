@@ -106,7 +106,7 @@ bool copies_from_elsewhere(const Op& op, torch::jit::Stack& stack, size_t first)
 }  // namespace
 
 bool run_in_turn(const Op& op, const Writer& writer, torch::jit::Stack& stack, size_t first) {
-  if (!op.over_lists || !(writer.elsewhere.has_value() || writer.shares_storages)) return false;
+  if (!writer.elsewhere.has_value() && !writer.shares_storages) return false;
   const auto length = common_length(op, stack, first);
   const bool several = length.has_value() && *length > 1;
   if (writer.elsewhere.has_value()) {
