@@ -213,3 +213,19 @@ def test_autocast_reaches_ops_that_are_there_before_the_device() -> None:
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.strip() == "torch.bfloat16"
+
+
+@pytest.mark.parametrize("cells", [3, 5, 6, 7])
+def test_regions_are_divided_as_a_quotient_is_rounded(cells: int) -> None:
+    """A cell's length times its number is a whole pixel or just beyond it, as the last bit has it."""
+    torch.manual_seed(0)
+    pictures = torch.randn(1, cells * cells, 40, 40)
+    regions = torch.tensor([[0.0, 0, 0, n, n] for n in range(1, 38)])
+    for pool in (ops.roi_align, ops.roi_pool, ops.ps_roi_align, ops.ps_roi_pool):
+
+        def run(pictures: Tensor, regions: Tensor, pool: Op = pool) -> Tensor:
+            return pool(pictures, regions, cells)
+
+        expected = run(pictures, regions)
+        torch.testing.assert_close(run(pictures.to("tpu"), regions.to("tpu")).cpu(), expected)
+        torch.testing.assert_close(torch.compile(run, backend="torchtpu")(pictures, regions), expected)

@@ -7,6 +7,7 @@ use super::index::{index_dtype, put_points, take_slices};
 use super::loops::repeat_while;
 use super::regions::{
     apart, cell_numbers, channel_mapping, channels_apart, check_places, checked, column, extent, of_pixels, pixels,
+    quotient,
 };
 use super::support::like;
 use super::{Call, OpDef, Outs, err, ok, one};
@@ -248,7 +249,7 @@ fn side(
     let (low, high) = (whole(2 - d)?, whole(4 - d)?);
     let more = if rules.inclusive { 1.0 } else { 0.0 };
     let length = formula(b, [low, high], |[low, high]| (high - low + more).max(1.0))?;
-    let cell = formula(b, [b.convert(length, dtype)?], |[length]| length / cells as f64)?;
+    let cell = quotient(b, b.convert(length, dtype)?, cells)?;
     let (low, cell) = (b.broadcast_in_dim(low, &shape, &[0])?, b.broadcast_in_dim(cell, &shape, &[0])?);
     let number = b.convert(b.iota(DType::I32, &shape, 1)?, dtype)?;
     let limit = (extent as f64) - (rules.left_out as f64);

@@ -103,6 +103,13 @@ pub(super) fn column(b: &Builder, v: ValueId, i: usize) -> Result<ValueId> {
     b.reshape(b.slice_dim(v, 1, i, i + 1, 1)?, &[b.shape(v)[0]])
 }
 
+/// `v` by `divisor`, rounded as a quotient is: by a constant, XLA multiplies with its reciprocal, and here the last bit
+/// decides how many pixels there are.
+pub(super) fn quotient(b: &Builder, v: ValueId, divisor: usize) -> Result<ValueId> {
+    let divisor = b.behind_barrier(b.full_like(v, Number::Int(divisor as i64))?, v)?;
+    b.divide(v, divisor)
+}
+
 /// How `roi_align` and `ps_roi_align` divide regions of pictures `[batch, channels, height, width]`.
 struct Cells {
     /// Of the pictures.
@@ -139,18 +146,19 @@ impl Cells {
         let rois = b.convert(rois, self.dtype)?;
         // Vertically first; x stands before y.
         let axis = |d: usize| -> Result<[ValueId; 3]> {
-            let (low, high, cells) = (column(b, rois, 2 - d)?, column(b, rois, 4 - d)?, self.cells[d] as f64);
+            let (low, high, cells) = (column(b, rois, 2 - d)?, column(b, rois, 4 - d)?, self.cells[d]);
             let shift = if aligned { 0.5 } else { 0.0 };
             let start = formula(b, [low], |[low]| low * scale - shift)?;
             let length = formula(b, [high, start], |[high, start]| {
                 let length = high * scale - shift - start;
                 if aligned { length } else { length.max(1.0) }
             })?;
+            let cell = quotient(b, length, cells)?;
             let samples = match ratio {
                 1.. => like(b, length, ratio as f64)?,
-                _ => formula(b, [length], |[length]| (length / cells).ceil())?,
+                _ => formula(b, [cell], |[cell]| cell.ceil())?,
             };
-            Ok([start, formula(b, [length], |[length]| length / cells)?, b.convert(samples, DType::I32)?])
+            Ok([start, cell, b.convert(samples, DType::I32)?])
         };
         let [y, x] = [axis(0)?, axis(1)?];
         let picture = b.convert(column(b, rois, 0)?, DType::I32)?;
