@@ -87,6 +87,7 @@ def test_a_damaged_weight_is_refused(view: bool, tmp_path: Path) -> None:
     assert "the bytes of `weight` are not those that were written" in done.stderr
 
 
+# Another backend, which these tests can be pointed at, has no CLI to give values to.
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
 def test_parameters_that_are_given_take_the_place_of_the_archives(tmp_path: Path) -> None:
     model, x, archive = nn.Linear(8, 4), torch.randn(2, 8), tmp_path / "model.pt2"
@@ -106,6 +107,7 @@ def test_parameters_that_are_given_take_the_place_of_the_archives(tmp_path: Path
         assert (done.returncode, done.stdout) == (1, "") and says in done.stderr
 
 
+# Another backend, which these tests can be pointed at, has no CLI to give values to.
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc")
 def test_a_value_for_what_export_fixed_is_refused(tmp_path: Path) -> None:
     class Scaled(nn.Module):
