@@ -7,6 +7,7 @@
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_conj_physical.h>
+#include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
 #include <torch/library.h>
@@ -199,6 +200,20 @@ bool run_fill(const Op& op, torch::jit::Stack& stack) {
   return done;
 }
 
+// Runs a factorization, and raises what its last result tells if the call wants that. `aten::_linalg_solve_ex` is
+// `torch.linalg.solve_ex` to whoever reads the error.
+bool run_checked(const Op& op, torch::jit::Stack& stack) {
+  const size_t first = stack.size() - op.arguments.size();
+  const bool checks = stack[first + *op.check_errors].toBool();
+  const bool is_matrix = stack[first].toTensor().dim() == 2;
+  if (!run(op, stack)) return false;
+  if (!checks) return true;
+  const auto& name = op.handle.operator_name().name;
+  const auto end_of_prefix = name.find("linalg_") + std::strlen("linalg_");
+  at::_linalg_check_errors(stack.back().toTensor(), "torch.linalg." + name.substr(end_of_prefix), is_matrix);
+  return true;
+}
+
 // Whether an op of the table needs a kernel of its own here.
 bool wanted(const c10::OperatorHandle& op) {
   // What is composed on every device is composed here, too. What the CPU computes in one go, such as SiLU's gradient, would be
@@ -242,6 +257,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
     op->arguments.push_back(describe(argument));
     op->indexed = op->indexed || argument.type()->isSubtypeOf(*c10::ListType::ofOptionalTensors());
     out = out || argument.is_out();
+    if (argument.name() == "check_errors") op->check_errors = i;
   }
   const auto& returns = schema.returns();
   op->returns_written = returns.empty();
@@ -258,9 +274,8 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   op->in_place_list = returns.empty();
   const auto& full = op->handle.operator_name();
   op->over_lists = full.name.rfind("aten::_foreach_", 0) == 0;
-  for (size_t i = 0; op->over_lists && i < schema.arguments().size(); ++i) {
-    const auto* alias = schema.arguments()[i].alias_info();
-    if (alias != nullptr && alias->isWrite()) op->written_lists.push_back(i);
+  for (size_t i = 0; op->over_lists && i < op->arguments.size(); ++i) {
+    if (op->arguments[i].written) op->written_lists.push_back(i);
   }
   if (op->over_lists && full.overload_name == "Tensor" && schema.arguments().back().name() == "scalars") {
     op->by_numbers = c10::Dispatcher::singleton().findSchema({full.name, "ScalarList"});
@@ -314,14 +329,21 @@ struct Kernel final : c10::OperatorKernel {
   }
 
  private:
+  using Runner = bool (*)(const Op&, torch::jit::Stack&);
+
   static constexpr c10::DispatchKeySet kLazyViews{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
 
   void run_plain(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
     if ((mode() & TPU_DEBUG) != 0) check_values(handle, stack);
-    const auto runs = op_->range ? &run_range : op_->fills ? &run_fill : &run;
-    if (runs(*op_, stack)) return;
+    if (runner()(*op_, stack)) return;
     const bool retry = op_->indexed && expand_masks(stack, stack.size() - op_->arguments.size());
     if (!retry || !run(*op_, stack)) run_on_host(handle, &stack);
+  }
+
+  Runner runner() const {
+    if (op_->range) return &run_range;
+    if (op_->fills) return &run_fill;
+    return op_->check_errors.has_value() ? &run_checked : &run;
   }
 
   // PyTorch lets lazily conjugated and negated tensors through to kernels of ops like `mm`, which other devices can

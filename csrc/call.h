@@ -40,6 +40,7 @@ struct Argument {
   Kind kind = Kind::Plain;
   bool elements = false;   // of a list
   bool tensor = false;     // a number in its place is a 0-d tensor
+  bool written = false;    // by the op
   bool has_default = false;
   double value = 0;        // of a default that is a number
 };
@@ -60,6 +61,7 @@ struct Op {
   bool range = false;  // is `arange` with an `out=`
   bool convolves = false;
   bool fills = false;  // is `fill_` or `zero_`
+  std::optional<size_t> check_errors;  // which argument says whether what its last result tells is an error
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };
@@ -100,6 +102,7 @@ inline Argument describe(const c10::Argument& argument) {
   }
   result.kind = kind_of(*type);
   result.tensor = type->kind() == c10::TypeKind::TensorType;
+  result.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   const auto& value = argument.default_value();
   if (value.has_value() && value->isScalar() && !value->isComplexDouble()) {
     result.has_default = true;
@@ -211,7 +214,7 @@ class Writer {
   }
 
   void plain(const c10::IValue& value, const Argument& as) {
-    if (value.isTensor()) return tensor(value.toTensor());
+    if (value.isTensor()) return tensor(value.toTensor(), as.written);
     if (value.isNone()) return none();
     if (value.isBool()) return code(TPU_BOOL, value.toBool() ? 1 : 0);
     if (value.isInt()) return as.kind == Kind::Number ? lifted(value.toInt(), as) : integer(value.toInt());
@@ -306,9 +309,9 @@ class Writer {
     elsewhere = other;
   }
 
-  void tensor(const at::Tensor& t) {
+  void tensor(const at::Tensor& t, bool written = false) {
     if (!t.defined()) return none();
-    if (t.device().type() != kTpu) return host(t);
+    if (t.device().type() != kTpu) return host(t, written);
     note(t.device().index());
     const auto cell = cell_of(*t.storage().unsafeGetStorageImpl());
     const auto before = cells.size();
@@ -324,10 +327,10 @@ class Writer {
     for (const auto s : strides) words.push_back(static_cast<uint64_t>(s));
   }
 
-  // A tensor without dimensions on the CPU goes along as a number, but where it says of which device the result is; larger
-  // ones are an error, as on CUDA.
-  void host(const at::Tensor& t) {
-    if (t.dim() != 0 || !t.device().is_cpu() || (op_.over_lists && leads_)) return meet(t.device());
+  // A tensor without dimensions on the CPU goes along as a number, but where it says of which device the result is, or is to
+  // hold it; larger ones are an error, as on CUDA.
+  void host(const at::Tensor& t, bool written) {
+    if (t.dim() != 0 || !t.device().is_cpu() || written || (op_.over_lists && leads_)) return meet(t.device());
     const auto value = at::_local_scalar_dense(t);
     const uint64_t wrapped = t.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0;
     const bool is_float = value.isFloatingPoint();

@@ -67,8 +67,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     current = device.index();
   }
+  // Each device has the one stream. A device without an index is the current one.
   c10::Stream getStream(c10::Device device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, device);
+    return c10::Stream(c10::Stream::DEFAULT, device.has_index() ? device : getDevice());
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return getStream(device);

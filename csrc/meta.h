@@ -2,6 +2,7 @@
 #pragma once
 
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "call.h"
 
@@ -12,7 +13,12 @@
 
 namespace torchtpu {
 
-// Whether a meta kernel in Python says that it cannot know; the error is then gone.
+// Whether a meta kernel in Python says that it cannot know. What calls it raises its errors in one of two ways.
+inline bool is_not_implemented(const pybind11::error_already_set& error) {
+  const pybind11::gil_scoped_acquire lock;
+  return error.matches(PyExc_NotImplementedError);
+}
+// Here the error is then gone.
 inline bool forget_not_implemented(python_error& error) {
   const auto state = PyGILState_Ensure();
   error.restore();
@@ -40,6 +46,9 @@ class Expectation {
       return;
     } catch (python_error& error) {
       if (!forget_not_implemented(error)) throw;
+      return;
+    } catch (const pybind11::error_already_set& error) {
+      if (!is_not_implemented(error)) throw;
       return;
     }
     known = true;

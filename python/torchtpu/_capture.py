@@ -259,41 +259,12 @@ def sizes_of(trace: Trace, dims: Mapping[str, int] | None) -> dict[str, int]:
     Raises:
         ValueError: there is no such symbol.
     """
-    programs = [part.program for part in (trace.backward, trace) if part is not None]
-    places = {symbol: place for program in programs for symbol, place in _symbols(program).items()}
-    for symbol, size in (dims or {}).items():
-        if symbol not in places:
-            told = ", ".join(f"{known}{places[known]}" for known in sorted(places)) or "all its sizes are fixed"
+    if not dims:
+        return {}
+    traces = [part for part in (trace.backward, trace) if part is not None]
+    placed = {symbol: told for part in traces for symbol, told in _native.symbols(part.to_bytes()).items()}
+    for symbol, size in dims.items():
+        if symbol not in placed:
+            told = ", ".join(placed[known] for known in sorted(placed)) or "all its sizes are fixed"
             raise ValueError(f"dims={{{symbol!r}: {size!r}}}: the program has no symbol {symbol!r}: {told}")
-    return dict(dims or {})
-
-
-def _symbols(program: Mapping[str, Any]) -> dict[str, str]:
-    """The symbols of a program's sizes and numbers, and which dimension of an input each is, in words."""
-    graph = program["graph_module"]["graph"]
-    tensors, kinds = graph["tensor_values"], ("sym_int_values", "sym_float_values", "sym_bool_values")
-    numbers = [number for kind in kinds for number in graph.get(kind, {}).values()]
-    sizes = [size for meta in tensors.values() for size in meta["sizes"]]
-    found = (symbol for number in (*sizes, *numbers) for symbol in _in_expression(number))
-    places = dict.fromkeys((*program.get("range_constraints", {}), *found), "")
-    inputs = [arg["as_tensor"]["name"] for arg in graph["inputs"] if "as_tensor" in arg]
-    for name in reversed(inputs):
-        for dimension, size in reversed(list(enumerate(tensors[name]["sizes"]))):
-            if _is_symbol(size):
-                places[_in_expression(size)[0]] = f" (dimension {dimension} of `{name}`)"
-    return places
-
-
-def _in_expression(number: Mapping[str, Any]) -> list[str]:
-    text = _text(number)
-    return re.findall(r"Symbol\('(\w+)'", text) or re.findall(r"[A-Za-z_]\w*", text)
-
-
-def _is_symbol(number: Mapping[str, Any]) -> bool:
-    return re.fullmatch(r"\w+|Symbol\([^()]*\)", _text(number)) is not None
-
-
-def _text(number: Mapping[str, Any]) -> str:
-    """The expression of a size or number; nothing if it is a literal."""
-    expression = number.get("as_expr")
-    return str(expression["expr_str"]) if expression else ""
+    return dict(dims)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -225,15 +224,8 @@ _RESULT = "output."
 def _deciding(rules: _Rules, trace: Trace) -> set[str]:
     """The patterns that are the first to match an input that can be split."""
     patterns = [pattern for pattern, _ in rules if not pattern.startswith(_RESULT)]
-    compiled = {pattern: _compiled(pattern) for pattern in patterns}
-    matches = (next((p for p in patterns if compiled[p].fullmatch(name)), None) for name in _splittable(trace))
-    return {pattern for pattern in matches if pattern is not None}
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """``pattern`` as the compiler reads it: ``*`` stands for any characters, ``?`` for one, and nothing else does."""
-    wild = {"*": ".*", "?": "."}
-    return re.compile("".join(wild.get(c, re.escape(c)) for c in pattern), re.DOTALL)
+    first = (next((p for p in patterns if _native.pattern_matches(p, name)), None) for name in _splittable(trace))
+    return {pattern for pattern in first if pattern is not None}
 
 
 def _splittable(trace: Trace) -> list[str]:

@@ -534,6 +534,26 @@ def test_larger_tensors_of_the_host_are_refused() -> None:
         torch.copysign(x, c)
 
 
+WRITES: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "add_": lambda number, x: number.add_(x),
+    "addcmul_": lambda number, x: number.addcmul_(x, x),
+    "clamp_": lambda number, x: number.clamp_(max=x),
+    "out": lambda number, x: torch.add(x, x, out=number),
+    "out of a reduction": lambda number, x: torch.sum(x[None], 0, out=number),
+    "one of two": lambda number, x: torch.max(x[None], 0, out=(torch.empty_like(x), number.long())),
+    "a list": lambda number, x: torch._foreach_add_([number, number], [x, x]),
+}
+
+
+@pytest.mark.parametrize("mode", ["strict", "debug", "fused"])
+@pytest.mark.parametrize("name", WRITES)
+def test_numbers_of_the_host_are_not_written(name: str, mode: str) -> None:
+    number, x = torch.tensor(1.0), torch.tensor(2.0, device="tpu")
+    with torchtpu.eager_mode(mode), pytest.raises(RuntimeError, match="tpu:0.*cpu"):
+        WRITES[name](number, x)
+    assert number.item() == 1.0
+
+
 def test_a_mode_that_there_is_not_is_warned_of() -> None:
     code = "import torch; print((torch.ones(2, device='tpu') + 1).tolist())"
     environment = {**os.environ, "TORCHTPU_EAGER_MODE": "fusd"}

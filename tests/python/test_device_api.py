@@ -98,6 +98,14 @@ def test_streams_and_events() -> None:
     assert not torch.tpu.is_current_stream_capturing()
 
 
+def test_a_stream_of_no_device_in_particular_is_of_the_current_one() -> None:
+    with torch.tpu.device(1):
+        stream = torch.Stream(device="tpu")
+    assert stream.device == torch.device("tpu", 1)
+    stream.synchronize()
+    assert stream.query()
+
+
 def test_events_take_the_devices_time() -> None:
     x = torch.ones(600, 600, device="tpu")
     y = x @ x
@@ -134,6 +142,21 @@ def test_memory_is_counted() -> None:
     assert 0 <= free <= total
     assert torch.accelerator.get_memory_info() == (free, total)
     assert torch.tpu.get_device_properties(0).name == torch.tpu.get_device_name()
+
+
+@pytest.mark.parametrize("mode", ["strict", "debug", "fused"])
+def test_an_emptied_storage_frees_its_memory(mode: str) -> None:
+    with torchtpu.eager_mode(mode):
+        x = torch.full((1 << 18,), 2.0, device="tpu")
+        y = x + 1
+        torch.tpu.synchronize()
+        before = torch.tpu.memory_allocated()
+        storage = x.untyped_storage()
+        storage.resize_(0)
+        assert torch.tpu.memory_allocated() == before - (1 << 20)
+        storage.resize_(1 << 20)
+        x.fill_(3.0)
+        assert torch.equal(x, y), "what was computed from it stays"
 
 
 def _peak(work: Callable[[], object]) -> int:

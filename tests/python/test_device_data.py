@@ -115,6 +115,11 @@ def test_copies_and_pickles() -> None:
     assert torch.equal(torch.load(buffer), x)
 
 
+def test_masks_of_copies_and_over_copies() -> None:
+    x, mask = torch.arange(3.0, device="tpu"), torch.tensor([True, False, True], device="tpu")
+    assert copy.deepcopy(x)[mask].tolist() == x[copy.deepcopy(mask)].tolist() == [0, 2]
+
+
 # --- processes --------------------------------------------------------------------------------------------------------
 
 

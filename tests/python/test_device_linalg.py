@@ -95,3 +95,20 @@ def test_what_is_not_finite_ends_and_spoils_nothing_else(factor, number: float) 
     spoilt, good = factor(a.to("tpu")).cpu()
     assert spoilt.isnan().any()
     torch.testing.assert_close(good, torch.ones_like(good))
+
+
+@pytest.mark.parametrize("name", ["cholesky_ex", "inv_ex", "solve_ex", "lu_factor_ex", "ldl_factor_ex"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_errors_are_raised_if_they_are_to_be_checked(name: str, batch: tuple[int, ...]) -> None:
+    singular = torch.zeros(*batch, 2, 2)
+    arguments = (singular, torch.ones(*batch, 2, 1)) if name == "solve_ex" else (singular,)
+    run = getattr(torch.linalg, name)
+    with pytest.raises(RuntimeError) as wanted:
+        run(*arguments, check_errors=True)
+    on_tpu = [t.to("tpu") for t in arguments]
+    with pytest.raises(type(wanted.value)) as raised:
+        run(*on_tpu, check_errors=True)
+    # PyTorch says `linalg.` of some and `torch.linalg.` of others.
+    got, want = (str(error.value).splitlines()[0].removeprefix("torch.") for error in (raised, wanted))
+    assert got == want
+    assert torch.equal(run(*on_tpu).info.cpu(), run(*arguments).info), "unchecked"

@@ -36,11 +36,7 @@ pub(crate) fn dims(source: &Source, program: &Program) -> Result<DimValues, Fail
     let mut dims = DimValues::new();
     for (name, size) in &source.dims {
         if !symbols.contains(name) {
-            let placed = |symbol: &String| match program.place_of(symbol) {
-                Some((input, dim)) => format!("{symbol} (dimension {dim} of `{input}`)"),
-                None => symbol.clone(),
-            };
-            let has: Vec<String> = symbols.iter().map(placed).collect();
+            let has: Vec<String> = symbols.iter().map(|symbol| program.placed(symbol)).collect();
             let has = if has.is_empty() { "all its sizes are fixed".to_owned() } else { has.join(", ") };
             return Err(Failure::tool(format!("--dim {name}={size}: the program has no symbol `{name}`: {has}")));
         }

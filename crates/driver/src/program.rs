@@ -147,9 +147,16 @@ impl Program {
         }
         found.into_inner().into_iter().collect()
     }
-    /// The input and its dimension that `symbol` is the size of, if there is one. What a dimension was called when the program
-    /// was exported, traces do not keep.
-    pub fn place_of(&self, symbol: &str) -> Option<(&str, usize)> {
+    /// `symbol`, and in words which dimension of an input it is, if it is one. What a dimension was called when the
+    /// program was exported, traces do not keep.
+    pub fn placed(&self, symbol: &str) -> String {
+        match self.place_of(symbol) {
+            Some((input, dim)) => format!("{symbol} (dimension {dim} of `{input}`)"),
+            None => symbol.to_owned(),
+        }
+    }
+    /// The input and its dimension that `symbol` is the size of, if there is one.
+    fn place_of(&self, symbol: &str) -> Option<(&str, usize)> {
         let mut names = self.trace.graph.inputs.iter().filter_map(|input| match input {
             TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
             _ => None,

@@ -1,14 +1,14 @@
 //! Bytes in and out of storages.
 
 use crate::cells::{Held, Origin};
-use crate::core::{Core, TRANSFER};
+use crate::core::{Core, State, TRANSFER};
 use crate::error::{Error, Kind, Result};
 use crate::fused::Why;
 use ir::TensorType;
 use ir::alias::Layout;
 use ir::eager::CellType;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 impl Core {
     /// A storage of `nbytes` on `device`, with no value yet; and its address.
@@ -27,22 +27,23 @@ impl Core {
         let mut state = self.lock();
         let device = state.cells.get(cell).map_or(0, |cell| cell.device);
         let value = state.cells.remove(cell);
-        if let (Some(value), Some(open)) = (&value, state.opens.get_mut(device)) {
-            open.outlive(value);
-        }
-        // One that is only recorded has no memory to free: whether it is held shows at once.
-        let value = value.filter(|value| !value.is_promised());
-        drop(state);
-        drop(value); // frees device memory, after the lock
+        let_go(state, device, value);
     }
 
-    /// Gives a storage another size and address; its contents stay.
+    /// Gives a storage another size and address. Its contents stay, unless nothing is left of it: whoever takes all bytes
+    /// from a storage, as FSDP does between two uses of a weight, wants its memory back.
     ///
     /// # Errors
     /// When there is no address left.
     pub fn cell_resize(&self, cell: u64, nbytes: u64) -> Result<usize> {
         let mut state = self.lock();
-        state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e, None))
+        let address = state.cells.resize(cell, nbytes).map_err(|e| state.with_holders(e, None))?;
+        if nbytes == 0 {
+            let emptied = state.cells.get_mut(cell)?;
+            let (device, value) = (emptied.device, emptied.value.take());
+            let_go(state, device, value);
+        }
+        Ok(address)
     }
 
     /// The storage whose range begins at `address`. Whoever wraps an address inside of one would mean what lies there, and
@@ -160,4 +161,15 @@ impl Core {
         target.value = copy;
         Ok(())
     }
+}
+
+/// Frees the value that a storage on `device` had. The region that is open there may still need it.
+fn let_go(mut state: MutexGuard<'_, State>, device: usize, value: Option<Arc<Held>>) {
+    if let (Some(value), Some(open)) = (&value, state.opens.get_mut(device)) {
+        open.outlive(value);
+    }
+    // One that is only recorded has no memory to free: whether it is held shows at once.
+    let value = value.filter(|value| !value.is_promised());
+    drop(state);
+    drop(value); // frees device memory, after the lock
 }

@@ -11,7 +11,7 @@
 mod names;
 mod rules;
 
-pub use names::nearest;
+pub use names::{matches, nearest};
 pub use rules::{Results, Rule, Rules, Spec};
 
 use crate::error::{Error, Result};

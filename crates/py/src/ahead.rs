@@ -63,6 +63,20 @@ fn check_program(
     reports.map_err(raise)?.iter().map(json).collect()
 }
 
+/// Whether `pattern`, of rules for [`check_program`], matches the whole of `name`.
+#[pyfunction]
+fn pattern_matches(pattern: &str, name: &str) -> bool {
+    ir::sharding::matches(pattern, name)
+}
+
+/// The symbols of a trace, each with what it says of itself: the dimension of an input that it is.
+#[pyfunction]
+fn symbols(py: Python<'_>, trace: &[u8]) -> PyResult<BTreeMap<String, String>> {
+    let trace = trace.to_vec();
+    let program = py.detach(|| Program::from_bytes(trace, Options::default())).map_err(raise)?;
+    Ok(program.symbols().into_iter().map(|symbol| (symbol.clone(), program.placed(&symbol))).collect())
+}
+
 /// A report in its JSON form, as text for a terminal.
 #[pyfunction]
 fn report_text(json: &str) -> PyResult<String> {
@@ -88,6 +102,8 @@ fn aot_worker(path: PathBuf, folder: PathBuf) -> PyResult<()> {
 
 pub(crate) fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(check_program, m)?)?;
+    m.add_function(wrap_pyfunction!(pattern_matches, m)?)?;
+    m.add_function(wrap_pyfunction!(symbols, m)?)?;
     m.add_function(wrap_pyfunction!(report_text, m)?)?;
     m.add_function(wrap_pyfunction!(report_html, m)?)?;
     m.add_function(wrap_pyfunction!(aot_worker, m)?)

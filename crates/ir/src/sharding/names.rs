@@ -1,7 +1,7 @@
 //! Patterns over names.
 
 /// Whether `pattern` matches the whole of `name`. `*` stands for any characters, dots included, `?` for one.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut i, mut j) = (0, 0);
     // Where the last `*` stands, and how far it reaches: only the last one can need another try.
