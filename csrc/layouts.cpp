@@ -1,4 +1,4 @@
-// What lies in memory otherwise than strides say: sparse and quantised tensors, which the device does not have.
+// What lies in memory otherwise than strides say: sparse, quantised and strided nested tensors, which the device does not have.
 
 #include "shim.h"
 
@@ -30,6 +30,13 @@ void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
   refuse_quantized_tensor(op.operator_name().name);
 }
 
+void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  C10_THROW_ERROR(
+      NotImplementedError,
+      op.operator_name().name + ": there are no nested tensors with layout=torch.strided on \"tpu\"; keep this on the CPU, or "
+                                "make it with layout=torch.jagged");
+}
+
 }  // namespace
 
 void refuse_to_make_others(const c10::OperatorHandle& op) {
@@ -44,9 +51,11 @@ void register_layouts() {
   static Library coo(Library::IMPL, "_", c10::DispatchKey::SparsePrivateUse1, __FILE__, __LINE__);
   static Library rows(Library::IMPL, "_", c10::DispatchKey::SparseCsrPrivateUse1, __FILE__, __LINE__);
   static Library quantized(Library::IMPL, "_", c10::DispatchKey::QuantizedPrivateUse1, __FILE__, __LINE__);
+  static Library nested(Library::IMPL, "_", c10::DispatchKey::NestedTensorPrivateUse1, __FILE__, __LINE__);
   coo.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   rows.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   quantized.fallback(CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+  nested.fallback(CppFunction::makeFromBoxedFunction<&refuse_nested>());
 }
 
 }  // namespace torchtpu

@@ -60,7 +60,7 @@ void register_kernels(torch::Library& aten, const std::unordered_set<std::string
 void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_transformer_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_autocast();
-// Has ops on sparse and quantised tensors refused; and those that would make one.
+// Has ops on sparse, quantised and strided nested tensors refused; and those that would make one.
 void register_layouts();
 void refuse_to_make_others(const c10::OperatorHandle& op);
 // Writes `source` to `target`, both on one device.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,6 +145,25 @@ def test_numbers_in_code_are_exact() -> None:
         least = torch.finfo(dtype).min
         filled = compiled(lambda x, least=least: x.masked_fill(x > 0, least))(torch.ones(2, dtype=dtype))
         assert filled.tolist() == [least, least]
+
+
+CHAINS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
+    "factors": (lambda x: x * 1e20 * 1e20, [0.0, 1e-10, -1e-10]),
+    "many factors": (lambda x: x * 1e20 * 1e10 * 1e15, [0.0, 1e-10]),
+    "small factors": (lambda x: x * 1e-30 * 1e-30, [1e30]),
+    "divisors": (lambda x: x / 1e-20 / 1e-20, [0.0, 1e-10]),
+    "a factor and a divisor": (lambda x: x * 1e30 / 1e-20, [0.0, 1e-20]),
+    "summands": (lambda x: x + 3e38 + 3e38, [-3e38]),
+    "subtrahends": (lambda x: x - 3e38 - 3e38, [3e38]),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"numerics": "exact"}, {"optimize": False}], ids=str)
+@pytest.mark.parametrize("name", CHAINS)
+def test_numbers_that_overflow_together_meet_one_by_one(name: str, options: dict[str, Any]) -> None:
+    chain, x = CHAINS[name][0], torch.tensor(CHAINS[name][1])
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(chain, backend="torchtpu", options=options)(x), chain(x))
 
 
 @pytest.mark.parametrize("device", ["cpu", "tpu"])

@@ -549,7 +549,7 @@ WRITES: dict[str, Callable[[Tensor, Tensor], object]] = {
 @pytest.mark.parametrize("name", WRITES)
 def test_numbers_of_the_host_are_not_written(name: str, mode: str) -> None:
     number, x = torch.tensor(1.0), torch.tensor(2.0, device="tpu")
-    with torchtpu.eager_mode(mode), pytest.raises(RuntimeError, match="tpu:0.*cpu"):
+    with torchtpu.eager_mode(mode), pytest.raises(RuntimeError, match=r"tpu:0.*cpu"):
         WRITES[name](number, x)
     assert number.item() == 1.0
 

@@ -188,11 +188,21 @@ impl<'a> Tracing<'a> {
             Variant::Out => {
                 let targets = self.call.outs.iter().map(|t| self.tensor(t).map(Some));
                 let mut targets = targets.collect::<Result<Vec<_>>>()?;
+                self.check_outs(&targets, &outs)?;
                 targets.extend(self.written(&placed));
                 self.write_all(&targets, outs)?
             }
         };
         self.finish(new, Extents::Fixed)
+    }
+
+    fn check_outs(&self, targets: &[Option<TensorId>], results: &[Option<ValueId>]) -> Result<()> {
+        for (place, (target, result)) in targets.iter().zip(results).enumerate() {
+            if let (Some(t), Some(v)) = (target, result) {
+                self.call.entry.check_out(place, self.b.dtype(*v), self.aliases.dtype(*t))?;
+            }
+        }
+        Ok(())
     }
 
     /// The program that computes a bound of the results' extents.

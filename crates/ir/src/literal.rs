@@ -119,6 +119,17 @@ impl Literal {
         self.bytes.len() == self.ty.dtype.size()
     }
 
+    /// The float of 16 bits or more that fills it. `None` for other types, and unless this is a splat.
+    pub fn float(&self) -> Option<f64> {
+        match (self.ty.dtype, &*self.bytes) {
+            (DType::BF16, &[a, b]) => Some(bf16::from_le_bytes([a, b]).to_f64()),
+            (DType::F16, &[a, b]) => Some(f16::from_le_bytes([a, b]).to_f64()),
+            (DType::F32, bytes) => Some(f32::from_le_bytes(bytes.try_into().ok()?).into()),
+            (DType::F64, bytes) => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
     /// The same element in another shape. `None` unless this is a splat.
     pub fn with_shape(&self, shape: Shape) -> Option<Literal> {
         let ty = TensorType { dtype: self.ty.dtype, shape };

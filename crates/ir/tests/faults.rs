@@ -239,6 +239,12 @@ fn calls() {
         vec![
             ("an unknown op", with_node(node("aten.frobnicate.default", &[x()], "y"))),
             ("an op of another library", with_node(node("mylib.norm.default", &[x()], "y"))),
+            (
+                "a call of vmap's",
+                with_node(
+                    json!({"target": "torch._functorch.predispatch._vmap_increment_nesting", "inputs": [], "outputs": [tensor("y")]}),
+                ),
+            ),
             ("no op", with_node(json!({"target": "builtins.print", "inputs": [], "outputs": [tensor("y")]}))),
             ("an unknown argument", relu(&[x(), ("slope", json!({"as_float": 0.1}))])),
             ("an argument given twice", relu(&[x(), x()])),

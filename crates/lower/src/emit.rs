@@ -1,6 +1,7 @@
 //! The one match from core ops to StableHLO.
 
 use crate::attr::MESH;
+use crate::chains;
 use crate::constant::{greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
@@ -141,6 +142,7 @@ impl<'s, 'c> Scope<'s, 'c> {
         // Bodies of loops and branches are of no region of their own.
         let regions = if self.depth == 0 { &self.session.options.regions[..] } else { &[] };
         let nodes = graph.nodes();
+        let hidden = chains::hidden(graph);
         let mut emitted = Emitted { values: Vec::with_capacity(nodes.len()), ends: Vec::with_capacity(nodes.len()) };
         for (i, node) in nodes.iter().enumerate() {
             let location = match regions.get(i) {
@@ -148,7 +150,7 @@ impl<'s, 'c> Scope<'s, 'c> {
                 None => locations.get(node.loc.index()).copied().unwrap_or(self.location),
             };
             let scope = Scope { session: self.session, block: self.block, location, depth: self.depth };
-            let results = scope.node(graph, node, inputs, &emitted).map_err(|e| {
+            let results = scope.node(graph, node, hidden[i], inputs, &emitted).map_err(|e| {
                 let loc = graph.locs.get(node.loc);
                 if node.loc == LocId::UNKNOWN { e } else { e.at(&loc.op, loc) }
             })?;
@@ -158,7 +160,15 @@ impl<'s, 'c> Scope<'s, 'c> {
         graph.outputs.iter().map(|o| emitted.one(o.value)).collect()
     }
 
-    fn node(&self, graph: &Graph, node: &Node, inputs: &[V<'c>], emitted: &Emitted<'c>) -> Result<Values<'c>> {
+    /// The values of one node. The operand `hidden`, if one is, goes behind a barrier.
+    fn node(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        hidden: Option<usize>,
+        inputs: &[V<'c>],
+        emitted: &Emitted<'c>,
+    ) -> Result<Values<'c>> {
         match node.op {
             Op::Input { index } => {
                 let input = inputs.get(index).ok_or_else(|| Error::internal(format!("there is no input {index}")))?;
@@ -171,9 +181,12 @@ impl<'s, 'c> Scope<'s, 'c> {
             }
             _ => {}
         }
-        let operands: Values<'c> = node.operands.iter().map(|&v| emitted.one(v)).collect::<Result<_>>()?;
+        let mut operands: Values<'c> = node.operands.iter().map(|&v| emitted.one(v)).collect::<Result<_>>()?;
         let operand_types: SmallVec<[&TensorType; 4]> =
             node.operands.iter().map(|&v| tensor(graph.ty(v))).collect::<Result<_>>()?;
+        if let Some(i) = hidden {
+            operands[i] = self.elementwise("stablehlo.optimization_barrier", &[operands[i]], operand_types[i])?;
+        }
         if node.op == Op::Binary(Binary::Multiply)
             && let Some((by, mask)) = node.operands.iter().enumerate().find_map(|(i, &v)| Some((i, mask(graph, v)?)))
         {

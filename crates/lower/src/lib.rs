@@ -27,6 +27,7 @@
 
 mod attr;
 mod body;
+mod chains;
 mod constant;
 mod emit;
 mod function;

@@ -118,8 +118,12 @@ impl<'t> Importer<'t> {
                         self.write_back(scope, node, &targets.collect::<Vec<_>>(), outs)
                     }
                     Variant::Out => {
-                        let targets =
-                            self.out_targets(scope, assigned)?.into_iter().map(Some).chain(written(assigned, &owned));
+                        let targets = self.out_targets(scope, assigned)?;
+                        for (place, (&t, result)) in targets.iter().zip(&outs).enumerate() {
+                            let want = result.map_or(self.aliases.dtype(t), |v| self.b.dtype(v));
+                            assigned.entry.check_out(place, want, self.aliases.dtype(t))?;
+                        }
+                        let targets = targets.into_iter().map(Some).chain(written(assigned, &owned));
                         self.write_back(scope, node, &targets.collect::<Vec<_>>(), outs)
                     }
                 }
@@ -429,7 +433,14 @@ fn no_lowering(node: &Node) -> Error {
                 survey::simpler_ops(&name)
             ))
         }
-        None => Error::unsupported(format!("`{}` is no op of PyTorch's", node.target)),
+        None => {
+            let error = Error::unsupported(format!("`{}` is no op of PyTorch's", node.target));
+            // `torch.vmap` leaves calls of its own in exported programs, and so do scans of any function.
+            match node.target.starts_with("torch._functorch.") {
+                true => error.with_help("an exported program is rid of it after `.run_decompositions()`"),
+                false => error,
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::choice::clamp;
 use super::creation::int;
 use super::expr::{Expr, Term, wide_formula};
 use super::pointwise::unary;
-use super::support::{Operand, dim, elementwise, elementwise_rounded, not_implemented, promote_types};
+use super::support::{Operand, dim, elementwise, elementwise_rounded, not_implemented, promote_all};
 use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -296,7 +296,7 @@ fn float_type(c: &Call<'_>, b: &Builder, op: &str, names: &[&str]) -> Result<DTy
     let mut common: Option<DType> = None;
     for name in names {
         if let Operand::Tensor(v) = c.operand(b, name)? {
-            common = Some(common.map_or(b.dtype(v), |d| promote_types(d, b.dtype(v))));
+            common = promote_all(common.into_iter().chain([b.dtype(v)]))?;
         }
     }
     common.ok_or_else(|| crate::Error::internal(format!("{op} without a tensor")))

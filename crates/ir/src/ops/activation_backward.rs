@@ -25,7 +25,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
         |c, b| {
             let [g, x, threshold] = operands(c, b, ["grad_output", "self", "threshold"])?;
-            let dtype = super::support::result_type(c, b, &[g.clone(), x.clone()]);
+            let dtype = super::support::result_type(c, b, &[g.clone(), x.clone()])?;
             one(elementwise(c, b, [g, x, threshold], dtype, |[g, x, t]| x.at_most(t).select(g.constant(0.0), g))?)
         },
         &[
@@ -235,7 +235,7 @@ fn conj(x: Expr<'_>) -> Expr<'_> {
 /// A gradient computed from the function's result.
 fn from_output(c: &Call<'_>, b: &Builder, f: impl for<'e> FnOnce(Expr<'e>, Expr<'e>) -> Expr<'e>) -> Result<Outs> {
     let operands = operands(c, b, ["grad_output", "output"])?;
-    let dtype = super::support::result_type(c, b, &operands);
+    let dtype = super::support::result_type(c, b, &operands)?;
     if !dtype.is_float() && !dtype.is_complex() {
         return not_implemented(&c.schema.name, dtype);
     }

@@ -168,7 +168,7 @@ fn addmv(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn addr(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (v, x, y) = (c.tensor(b, "self")?, c.tensor(b, "vec1")?, c.tensor(b, "vec2")?);
-    let dtype = promote_types(b.dtype(v), promote_types(b.dtype(x), b.dtype(y)));
+    let dtype = promote_types(promote_types(b.dtype(v), b.dtype(x))?, b.dtype(y))?;
     for name in ["beta", "alpha"] {
         let float = c.scalar(name)?.dtype().is_float();
         let whole = dtype.is_int() || dtype == DType::Bool;

@@ -25,6 +25,18 @@ pub(super) static OPS: &[OpDef] = &[
             ok("u8[4], i8[4]"),
             ok("c64[3], f64[3]"),
             ok("f32[0,3], f32[1,3]"),
+            ok("u16[], i64[3]"),
+            ok("u32[3], f16[3]"),
+            err(
+                "u16[3], i64[3]",
+                "uint16, uint32, uint64 types is not supported, attempted to promote UInt16 and Long",
+            ),
+            err("bool[3], u32[3]", "types is not supported, attempted to promote Bool and UInt32"),
+            err("u64[3], c64[3]", "types is not supported, attempted to promote UInt64 and ComplexFloat"),
+            err(
+                "f8e5m2[3], f32[3]",
+                "Promotion for Float8 Types is not supported, attempted to promote Float8_e5m2 and Float",
+            ),
             err("f32[3], f32[4]", "must match the size of tensor b (4)"),
             err("i64[3], i64[3], alpha=1.5", "argument alpha must not be a floating point number"),
             err("i64[3], i64[3], alpha=true", "Boolean alpha only supported for Boolean results"),
@@ -175,7 +187,7 @@ pub(super) static OPS: &[OpDef] = &[
         "prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor",
         |c, b| {
             let operands = [c.operand(b, "a")?, c.operand(b, "b")?, c.operand(b, "c")?];
-            let dtype = result_type(c, b, &operands);
+            let dtype = result_type(c, b, &operands)?;
             one(elementwise(c, b, operands, dtype, |[x, y, z]| x * y + z)?)
         },
         &[ok("f32[3], f32[3], f32[3]"), ok("bf16[3], bf16[3], bf16[3]")],
@@ -192,7 +204,7 @@ fn subtract_op(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<Outs
 
 /// `x + alpha * y`; "or" for `bool`.
 pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
-    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    let dtype = result_type(c, b, &[x.clone(), y.clone()])?;
     check_alpha(c, alpha, dtype)?;
     if dtype == DType::Bool {
         let y = multiply(c, b, y, bool_scalar(c, b, alpha)?)?;
@@ -207,7 +219,7 @@ pub(super) fn add(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Sca
 
 /// `x - alpha * y`.
 pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha: &Scalar) -> Result<ValueId> {
-    let is_bool = |o: &Operand| result_type(c, b, std::slice::from_ref(o)) == DType::Bool;
+    let is_bool = |o: &Operand| result_type(c, b, std::slice::from_ref(o)).is_ok_and(|d| d == DType::Bool);
     let bools = usize::from(is_bool(&x)) + usize::from(is_bool(&y));
     ensure_kernel!(
         bools < 2,
@@ -217,7 +229,7 @@ pub(super) fn subtract(c: &Call<'_>, b: &Builder, x: Operand, y: Operand, alpha:
         bools < 1,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
     );
-    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    let dtype = result_type(c, b, &[x.clone(), y.clone()])?;
     check_alpha(c, alpha, dtype)?;
     if alpha.is_one() {
         return elementwise_once(c, b, numbers_rounded(c, b, [x, y], dtype)?, dtype, Binary::Subtract);
@@ -242,20 +254,20 @@ fn check_alpha(c: &Call<'_>, alpha: &Scalar, dtype: DType) -> Result<()> {
 
 /// `x * y`; "and" for `bool`.
 pub(super) fn multiply(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
-    let dtype = result_type(c, b, &[x.clone(), y.clone()]);
+    let dtype = result_type(c, b, &[x.clone(), y.clone()])?;
     let op = if dtype == DType::Bool { Binary::And } else { Binary::Multiply };
     elementwise_once(c, b, [x, y], dtype, op)
 }
 
 /// True division: integers become floats first.
 pub(super) fn divide(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
-    let dtype = to_float(c, result_type(c, b, &[x.clone(), y.clone()]));
+    let dtype = to_float(c, result_type(c, b, &[x.clone(), y.clone()])?);
     elementwise_once(c, b, [x, y], dtype, Binary::Divide)
 }
 
 /// `x + value * y * z` of operands `[x, y, z]`.
 pub(super) fn addcmul(c: &Call<'_>, b: &Builder, operands: [Operand; 3], value: Operand) -> Result<ValueId> {
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if dtype == DType::Bool {
         return not_implemented("addcmul", dtype);
     }
@@ -265,12 +277,12 @@ pub(super) fn addcmul(c: &Call<'_>, b: &Builder, operands: [Operand; 3], value: 
 
 /// `x + value * y / z` of operands `[x, y, z]`.
 pub(super) fn addcdiv(c: &Call<'_>, b: &Builder, operands: [Operand; 3], value: Operand) -> Result<ValueId> {
-    let quotient = result_type(c, b, &operands[1..]);
+    let quotient = result_type(c, b, &operands[1..])?;
     ensure!(
         quotient.is_float() || quotient.is_complex(),
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2."
     );
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     let [x, y, z] = operands;
     elementwise(c, b, [x, y, z, value], dtype, |[x, y, z, value]| x + value * y / z)
 }

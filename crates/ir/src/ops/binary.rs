@@ -2,7 +2,7 @@
 
 use super::expr::Expr;
 use super::support::{Operand, align, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -52,7 +52,7 @@ pub(super) static OPS: &[OpDef] = &[
         .variants(&["arctan2_", "arctan2.out"]),
     OpDef::new(
         "aten::hypot(Tensor self, Tensor other) -> Tensor",
-        |c, b| one(on_floats(c, b, "hypot", result_type(c, b, &both(c, b)?), hypot)?),
+        |c, b| one(on_floats(c, b, "hypot", result_type(c, b, &both(c, b)?)?, hypot)?),
         &[
             ok("f32[3,4], f32[4]"),
             ok("f32[5]{3e20,0,inf,nan,1e-30}, f32[5]{4e20,0,nan,1,1e-30}"),
@@ -81,14 +81,14 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["copysign_.Scalar", "copysign.Scalar_out"]),
     OpDef::new(
         "aten::logaddexp(Tensor self, Tensor other) -> Tensor",
-        |c, b| one(on_floats(c, b, "logaddexp", result_type(c, b, &both(c, b)?), logaddexp)?),
+        |c, b| one(on_floats(c, b, "logaddexp", result_type(c, b, &both(c, b)?)?, logaddexp)?),
         LOGADDEXP_SAMPLES,
     )
     .variants(&["logaddexp.out"]),
     OpDef::new(
         "aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
         |c, b| {
-            let dtype = result_type(c, b, &both(c, b)?);
+            let dtype = result_type(c, b, &both(c, b)?)?;
             one(on_floats(c, b, "logaddexp2", dtype, |x, y| logaddexp(x * LN_2, y * LN_2) * (1.0 / LN_2))?)
         },
         LOGADDEXP_SAMPLES,
@@ -158,7 +158,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::nextafter(Tensor self, Tensor other) -> Tensor",
         |c, b| {
             let operands = both(c, b)?;
-            let dtype = result_type(c, b, &operands);
+            let dtype = result_type(c, b, &operands)?;
             if !dtype.is_float() {
                 return not_implemented("nextafter", dtype);
             }
@@ -198,13 +198,15 @@ pub(super) static OPS: &[OpDef] = &[
             ),
         ],
     )
-    .variants(&["complex.out"]),
+    .variants(&["complex.out"])
+    .typed_outs(outs::complex),
     OpDef::new(
         "aten::polar(Tensor abs, Tensor angle) -> Tensor",
         |c, b| one(complex_of(c, b, "abs", "angle", |r, t| (r * t.cos()).complex(r * t.sin()))?),
         &[ok("f32[3,4], f32[4]"), ok("f64[2], f64[2]")],
     )
-    .variants(&["polar.out"]),
+    .variants(&["polar.out"])
+    .typed_outs(outs::complex),
 ];
 
 const EXTREMUM_SAMPLES: &[super::Sample] = &[
@@ -264,7 +266,7 @@ fn extremum(
     f: impl for<'e> FnOnce(Expr<'e>, Expr<'e>) -> Expr<'e>,
 ) -> Result<Outs> {
     let operands = both(c, b)?;
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     ensure!(!dtype.is_complex(), "{name} not implemented for complex tensors.");
     one(elementwise(c, b, operands, dtype, |[x, y]| f(x, y))?)
 }
@@ -297,28 +299,28 @@ fn times_log<'e>(x: Expr<'e>, y: Expr<'e>, log: Expr<'e>) -> Expr<'e> {
 }
 
 fn xlogy_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?)?);
     // The CPU's kernel rounds the logarithm.
     one(on_floats(c, b, "xlogy", dtype, |x, y| times_log(x, y, y.ln().convert(dtype).convert(x.dtype())))?)
 }
 
 fn xlog1py_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?)?);
     one(on_floats(c, b, "xlog1py", dtype, |x, y| times_log(x, y, y.ln_1p().convert(dtype).convert(x.dtype())))?)
 }
 
 fn zeta_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?)?);
     one(on_floats(c, b, "zeta", dtype, |x, q| x.zeta(q))?)
 }
 
 fn atan2_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?)?);
     one(on_floats(c, b, "atan2", dtype, |x, y| x.atan2(y))?)
 }
 
 fn copysign_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let dtype = to_float(c, result_type(c, b, &both(c, b)?));
+    let dtype = to_float(c, result_type(c, b, &both(c, b)?)?);
     one(on_floats(c, b, "copysign", dtype, |x, y| x.copysign(y))?)
 }
 

@@ -4,7 +4,7 @@ use super::expr::Expr;
 use super::support::{
     Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type, torch_name,
 };
-use super::{Call, OpDef, Outs, Sample, err, ok, one};
+use super::{Call, OpDef, Outs, Sample, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -44,9 +44,11 @@ pub(super) static OPS: &[OpDef] = &[
         &[ok("bool[3,4], 2, 3"), ok("bool[4], 1.5, 0"), ok("bool[4], true, false")],
     ),
     OpDef::new("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_op, CLAMP_NUMBER)
-        .variants(&["clamp_", "clamp.out"]),
+        .variants(&["clamp_", "clamp.out"])
+        .typed_outs(outs::iterated),
     OpDef::new("aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_op, CLAMP_NUMBER)
-        .variants(&["clip_", "clip.out"]),
+        .variants(&["clip_", "clip.out"])
+        .typed_outs(outs::iterated),
     OpDef::new("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_op, CLAMP_TENSOR)
         .variants(&["clamp_.Tensor", "clamp.Tensor_out"]),
     OpDef::new("aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_op, CLAMP_TENSOR)
@@ -56,7 +58,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| one(clamp(c, b, c.operand(b, "self")?, Some(c.operand(b, "min")?), None)?),
         &[ok("f32[9], 0"), ok("f32[3]{nan,inf,-inf}, 0.5"), ok("i64[9], 0.5"), ok("bf16[9], 0.1")],
     )
-    .variants(&["clamp_min_", "clamp_min.out"]),
+    .variants(&["clamp_min_", "clamp_min.out"])
+    .typed_outs(outs::iterated),
     OpDef::new(
         "aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
         |c, b| one(clamp(c, b, c.operand(b, "self")?, Some(c.operand(b, "min")?), None)?),
@@ -68,7 +71,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| one(clamp(c, b, c.operand(b, "self")?, None, Some(c.operand(b, "max")?))?),
         &[ok("f32[9], 0"), ok("f32[3]{nan,inf,-inf}, 0.5"), ok("i64[9], 2")],
     )
-    .variants(&["clamp_max_", "clamp_max.out"]),
+    .variants(&["clamp_max_", "clamp_max.out"])
+    .typed_outs(outs::iterated),
     OpDef::new(
         "aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
         |c, b| one(clamp(c, b, c.operand(b, "self")?, None, Some(c.operand(b, "max")?))?),
@@ -163,7 +167,7 @@ pub(super) fn clamp(
     high: Option<Operand>,
 ) -> Result<ValueId> {
     let operands: Vec<Operand> = [Some(x.clone()), low.clone(), high.clone()].into_iter().flatten().collect();
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     ensure_kernel!(!dtype.is_complex(), "clamp is not supported for complex types");
     let scalar_bound = operands[1..].iter().any(|o| matches!(o, Operand::Scalar(_)));
     if dtype == DType::Bool && scalar_bound {

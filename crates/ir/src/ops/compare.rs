@@ -5,7 +5,7 @@ use super::support::{Operand, align, elementwise, not_implemented, pair, result_
 use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::{Comparison, DType, Reducer, Unary, ensure};
+use crate::{Comparison, DType, Reducer, Unary, ensure, ensure_kernel};
 
 /// A comparison's overload with a tensor, under both of its names.
 macro_rules! with_tensor {
@@ -77,6 +77,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[4]{nan,1,2,-0.0}, f32[3]{nan,0,2}"),
             ok("i64[3], i64[0]"),
             ok("i64[], f32[3]"),
+            err("c64[3], i64[3]", "Unsupported input type encountered for isin(): ComplexFloat"),
+            err("i64[3], bool[3]", "Unsupported input type encountered for isin(): Bool"),
         ],
     )
     .variants(&["isin.Tensor_Tensor_out"]),
@@ -135,7 +137,7 @@ fn isclose(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure!(atol >= 0.0, "atol must be greater than or equal to zero, but got {atol}");
     let equal_nan = c.flag("equal_nan")?;
     let operands = [x.into(), y.into()];
-    let aligned = align(c, b, &operands, result_type(c, b, &operands))?;
+    let aligned = align(c, b, &operands, result_type(c, b, &operands)?)?;
     let [x, y] = [aligned[0], aligned[1]];
     let wide = if dx.is_float() || dx.is_complex() { dx } else { DType::F64 };
     let near = elementwise(c, b, [x.into(), y.into()], wide, |[x, y]| {
@@ -152,7 +154,12 @@ fn isclose(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 /// Whether each element equals any of the others.
 fn isin(c: &Call<'_>, b: &Builder, elements: &str, others: &str) -> Result<Outs> {
     let operands = [c.operand(b, elements)?, c.operand(b, others)?];
-    let dtype = result_type(c, b, &operands);
+    for operand in &operands {
+        let dtype = result_type(c, b, std::slice::from_ref(operand))?;
+        let ordered = dtype != DType::Bool && !dtype.is_complex();
+        ensure_kernel!(ordered, "Unsupported input type encountered for isin(): {}", torch_name(dtype));
+    }
+    let dtype = result_type(c, b, &operands)?;
     let value = |o: &Operand| Ok::<_, crate::Error>(align(c, b, std::slice::from_ref(o), dtype)?[0]);
     let (x, y) = (value(&operands[0])?, value(&operands[1])?);
     let (shape, count) = (b.shape(x), b.ty(y)?.numel());

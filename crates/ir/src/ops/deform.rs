@@ -429,7 +429,7 @@ fn deform_conv2d(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let product = contract(c, b, e.weights(b, weight)?, e.columns(b, values)?, &[(0, 1)], &[(2, 2)])?;
         sum = b.reshape(b.transpose(b.convert(product, dtype)?, &[2, 0, 1, 3])?, &shape)?;
     }
-    let dtype = promote_types(dtype, b.dtype(bias));
+    let dtype = promote_types(dtype, b.dtype(bias))?;
     let bias = b.broadcast_in_dim(b.reshape(b.convert(bias, dtype)?, &[shape[1]])?, &shape, &[1])?;
     one(b.add(b.convert(sum, dtype)?, bias)?)
 }
@@ -450,7 +450,7 @@ fn deform_conv2d_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     };
     let wide = b.convert(grad, b.dtype(grad).accumulator())?;
     let total = b.convert(b.reduce(wide, Reducer::Add, &[0, 2, 3])?, b.dtype(grad))?;
-    let total = b.convert(total, promote_types(b.dtype(grad), b.dtype(bias)))?;
+    let total = b.convert(total, promote_types(b.dtype(grad), b.dtype(bias))?)?;
     Ok(gradients.into_iter().chain([total]).map(Some).collect())
 }
 

@@ -140,7 +140,7 @@ fn norm(b: &Builder, v: ValueId, p: f64, dim: usize) -> Result<ValueId> {
 /// Both operands promoted, broadcast, in the accumulation type, with the type they were promoted to.
 fn aligned(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, DType)> {
     let (x, y) = (c.tensor(b, "x1")?, c.tensor(b, "x2")?);
-    let dtype = support::result_type(c, b, &[x.into(), y.into()]);
+    let dtype = support::result_type(c, b, &[x.into(), y.into()])?;
     let shape = broadcast_shapes([&b.shape(x), &b.shape(y)])?;
     let wide = |v| broadcast_to(b, b.convert(b.convert(v, dtype)?, dtype.accumulator())?, &shape);
     Ok((wide(x)?, wide(y)?, dtype))

@@ -160,7 +160,7 @@ fn fmod(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<ValueId> {
 /// Both as kernels see them that round numbers first; those of quotients do not.
 fn both_rounded(c: &Call<'_>, b: &Builder, x: Operand, y: Operand) -> Result<[Operand; 2]> {
     let operands = [x, y];
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     numbers_rounded(c, b, operands, dtype)
 }
 
@@ -172,7 +172,7 @@ fn on_numbers(
     operands: [Operand; 2],
     f: impl for<'e> FnOnce([Expr<'e>; 2]) -> Expr<'e>,
 ) -> Result<ValueId> {
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if dtype == DType::Bool || dtype.is_complex() {
         return not_implemented(name, dtype);
     }
@@ -207,7 +207,7 @@ fn floor_divide_floats<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
 /// The greatest common divisor by Euclid's algorithm, with both operands as they were compared.
 fn gcd(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, ValueId)> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if !dtype.is_int() {
         return not_implemented("gcd", dtype);
     }

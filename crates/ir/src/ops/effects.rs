@@ -64,7 +64,8 @@ const RANGE: &[Sample] =
 
 /// What `item()` comes to.
 fn read(_: &Call<'_>) -> Result<Scalar> {
-    Err(Error::new(ErrorKind::DataDependent, "gives a number that is data"))
+    Err(Error::new(ErrorKind::DataDependent, "gives a number that is data")
+        .with_help("compute with the tensor itself; under torch.compile the number is read while the program runs"))
 }
 
 /// An assertion that only the running program could make: plugins have no way to fail.

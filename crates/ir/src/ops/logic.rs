@@ -209,7 +209,7 @@ fn bitwise_not(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
 
 fn bitwise(c: &Call<'_>, b: &Builder, op: Binary) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if dtype.is_float() || dtype.is_complex() {
         return not_implemented(&format!("bitwise_{op:?}").to_lowercase(), dtype);
     }
@@ -219,7 +219,7 @@ fn bitwise(c: &Call<'_>, b: &Builder, op: Binary) -> Result<Outs> {
 
 fn shift(c: &Call<'_>, b: &Builder, f: for<'e> fn(Expr<'e>, Expr<'e>) -> Expr<'e>) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if !dtype.is_int() {
         return not_implemented("shift", dtype);
     }

@@ -317,7 +317,7 @@ pub(super) fn outer(b: &Builder, op: &str, first: &str, x: ValueId, y: ValueId) 
     for (v, name) in [(x, first), (y, "vec2")] {
         ensure!(b.rank(v) == 1, "{op}: Expected 1-D argument {name}, but got {}-D", b.rank(v));
     }
-    let dtype = promote_types(b.dtype(x), b.dtype(y));
+    let dtype = promote_types(b.dtype(x), b.dtype(y))?;
     let shape = [b.shape(x)[0], b.shape(y)[0]];
     let spread = |v, dim: usize| b.broadcast_in_dim(b.convert(v, dtype)?, &shape, &[dim]);
     times(b, spread(x, 0)?, spread(y, 1)?)

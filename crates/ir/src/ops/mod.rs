@@ -11,6 +11,7 @@ mod call;
 mod defaults;
 pub mod expr;
 pub mod loops;
+mod outs;
 mod resample;
 pub mod sample;
 mod schema;
@@ -86,12 +87,14 @@ pub use bounded::{Bounded, BoundedFn, Cut};
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
 pub use condition::Condition;
 pub use defaults::parse_default;
+pub use outs::OutWords;
 pub use sample::{Sample, err, ok};
 pub use schema::{Param, ParamType, Schema};
 
+use crate::DType;
 use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -137,6 +140,8 @@ pub struct OpDef {
     pub takes_numbers: bool,
     /// How a copy that the rule makes still sees the storage of the first argument, in PyTorch.
     pub lens: Option<LensFn>,
+    /// How its `out=` overloads refuse tensors of another element type than the result; `None` where they convert.
+    pub outs: Option<OutWords>,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -152,6 +157,7 @@ impl OpDef {
             typed_by_out: false,
             takes_numbers: false,
             lens: None,
+            outs: None,
             rule: Rule::Expand(expand),
             samples,
         }
@@ -164,6 +170,7 @@ impl OpDef {
             typed_by_out: false,
             takes_numbers: false,
             lens: None,
+            outs: None,
             rule: Rule::Bounded(expand),
             samples,
         }
@@ -176,6 +183,7 @@ impl OpDef {
             typed_by_out: false,
             takes_numbers: false,
             lens: None,
+            outs: None,
             rule: Rule::View(view, None),
             samples,
         }
@@ -188,6 +196,7 @@ impl OpDef {
             typed_by_out: false,
             takes_numbers: false,
             lens: None,
+            outs: None,
             rule: Rule::View(view, Some(copy)),
             samples,
         }
@@ -200,6 +209,7 @@ impl OpDef {
             typed_by_out: false,
             takes_numbers: false,
             lens: None,
+            outs: None,
             rule: Rule::Number(number),
             samples,
         }
@@ -212,6 +222,11 @@ impl OpDef {
     /// Whose result is its first argument seen through a lens, where the rule makes a copy.
     pub const fn seen_through(mut self, lens: LensFn) -> OpDef {
         self.lens = Some(lens);
+        self
+    }
+    /// Whose `out=` overloads take no tensors of other element types than the results.
+    pub const fn typed_outs(mut self, words: OutWords) -> OpDef {
+        self.outs = Some(words);
         self
     }
     /// In the place of whose tensors numbers may stand.
@@ -253,6 +268,17 @@ impl Entry {
     pub fn slot_typed_by_out(&self) -> Option<usize> {
         let applies = self.variant == Variant::Out && self.def.typed_by_out;
         applies.then(|| self.schema.args.iter().position(|p| p.name == "dtype")).flatten()
+    }
+
+    /// Refuses an `out` tensor of element type `have` for the result at `place`, of type `want`, where PyTorch does.
+    ///
+    /// # Errors
+    /// In PyTorch's words.
+    pub fn check_out(&self, place: usize, want: DType, have: DType) -> Result<()> {
+        match self.def.outs {
+            Some(words) if want != have => Err(Error::invalid(words(place, want, have))),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it gives what only the data tells: a tensor of a size that is data, or a number.

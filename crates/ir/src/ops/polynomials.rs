@@ -168,7 +168,7 @@ fn by_angle<'e>(kind: Kind, above: f64, x: Expr<'e>, n: Expr<'e>) -> Shortcut<'e
 
 fn polynomial(c: &Call<'_>, b: &Builder, name: &str, family: Family) -> Result<Outs> {
     let operands = [c.operand(b, "x")?, c.operand(b, "n")?];
-    let dtype = to_float(c, result_type(c, b, &operands));
+    let dtype = to_float(c, result_type(c, b, &operands)?);
     if !matches!(dtype, DType::F32 | DType::F64) {
         return not_implemented(name, dtype);
     }

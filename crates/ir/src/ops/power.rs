@@ -94,7 +94,7 @@ pub(super) static OPS: &[OpDef] = &[
 /// `self * 2^other`, in two steps: the power alone may be out of range.
 fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = to_float(c, result_type(c, b, &operands));
+    let dtype = to_float(c, result_type(c, b, &operands)?);
     if dtype.is_complex() {
         unsupported!("ldexp of complex numbers has no lowering");
     }
@@ -129,7 +129,7 @@ fn pow_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// `base ** exponent`.
 pub(super) fn pow(c: &Call<'_>, b: &Builder, base: Operand, exponent: Operand) -> Result<ValueId> {
-    let dtype = result_type(c, b, &[base.clone(), exponent.clone()]);
+    let dtype = result_type(c, b, &[base.clone(), exponent.clone()])?;
     let negative = move |n: f64| dtype.is_int() && n < 0.0;
     if let Operand::Scalar(scalar) = &exponent
         && let Some(n) = c.decisive(scalar, move |n| negative(n) || formula(n, dtype).is_some())
@@ -166,7 +166,7 @@ fn integer_power<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
 /// In double precision.
 fn float_power_op(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "exponent")?];
-    let complex = result_type(c, b, &operands).is_complex();
+    let complex = result_type(c, b, &operands)?.is_complex();
     let dtype = if complex { DType::C128 } else { DType::F64 };
     one(elementwise(c, b, operands, dtype, |[x, y]| x.pow(y))?)
 }

@@ -146,7 +146,7 @@ fn inner(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn kron(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, y) = (c.tensor(b, "self")?, c.tensor(b, "other")?);
-    let dtype = support::result_type(c, b, &[x.into(), y.into()]);
+    let dtype = support::result_type(c, b, &[x.into(), y.into()])?;
     let rank = b.rank(x).max(b.rank(y));
     let padded = |v| -> Shape { std::iter::repeat_n(1, rank - b.rank(v)).chain(b.shape(v)).collect() };
     let (s, t) = (padded(x), padded(y));

@@ -187,7 +187,7 @@ fn spaced(c: &Call<'_>, b: &Builder, name: &str, dtype: DType) -> Result<ValueId
     ensure!(steps >= 0, "number of steps must be non-negative");
     let wide = if dtype.is_int() { DType::F32 } else { dtype.accumulator() };
     let (start, end) = (c.operand(b, "start")?, c.operand(b, "end")?);
-    if dtype.is_complex() || super::support::result_type(c, b, &[start.clone(), end.clone()]).is_complex() {
+    if dtype.is_complex() || super::support::result_type(c, b, &[start.clone(), end.clone()])?.is_complex() {
         unsupported!("{name} of complex numbers has no lowering");
     }
     let ends = super::support::common_shape(b, &[start.clone(), end.clone()])?;

@@ -217,7 +217,7 @@ fn xlogx(x: Expr<'_>) -> Expr<'_> {
 /// `self` and `target`, promoted, broadcast, in the accumulation type, and the type they were promoted to.
 fn operands(c: &Call<'_>, b: &Builder, input: &str) -> Result<(ValueId, ValueId, DType)> {
     let (x, y) = (c.tensor(b, input)?, c.tensor(b, "target")?);
-    let dtype = super::support::result_type(c, b, &[x.into(), y.into()]);
+    let dtype = super::support::result_type(c, b, &[x.into(), y.into()])?;
     let shape = broadcast_shapes([&b.shape(x), &b.shape(y)])?;
     let wide = |v| broadcast_to(b, b.convert(b.convert(v, dtype)?, dtype.accumulator())?, &shape);
     Ok((wide(x)?, wide(y)?, dtype))
@@ -343,7 +343,7 @@ fn with_logits(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure!(given == shape, "output with shape {given:?} doesn't match the broadcast shape {shape:?}");
     for name in ["weight", "pos_weight"] {
         if let Some(v) = c.optional_tensor(b, name)? {
-            dtype = promote_types(dtype, b.dtype(v));
+            dtype = promote_types(dtype, b.dtype(v))?;
         }
     }
     let wide = dtype.accumulator();

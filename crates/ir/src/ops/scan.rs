@@ -6,7 +6,7 @@
 use super::index::index_dtype;
 use super::reduce::sum_dtype;
 use super::support::{dim, not_implemented};
-use super::{Call, OpDef, Outs, err, many, ok, one};
+use super::{Call, OpDef, Outs, err, many, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -55,7 +55,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("bool[17], 0"),
         ],
     )
-    .variants(&["cummax.out"]),
+    .variants(&["cummax.out"])
+    .typed_outs(outs::scalar_type),
     OpDef::new(
         "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         |c, b| extremes(c, b, Reducer::Minimum),
@@ -67,7 +68,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("i64[40]{0..3}, 0"),
         ],
     )
-    .variants(&["cummin.out"]),
+    .variants(&["cummin.out"])
+    .typed_outs(outs::scalar_type),
     OpDef::new(
         "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
         logcumsumexp,
@@ -79,9 +81,11 @@ pub(super) static OPS: &[OpDef] = &[
             err("i64[3], 0", "\"logcumsumexp_out_cpu\" not implemented for 'Long'"),
         ],
     )
-    .variants(&["logcumsumexp.out"]),
+    .variants(&["logcumsumexp.out"])
+    .typed_outs(outs::scalar_type),
     OpDef::new("aten::_logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp, &[ok("f32[2,9], 1")])
-        .variants(&["_logcumsumexp.out"]),
+        .variants(&["_logcumsumexp.out"])
+        .typed_outs(outs::scalar_type),
     OpDef::new(
         "aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
         diff,

@@ -2,8 +2,8 @@
 
 use super::bounded::Bounded;
 use super::index::{index_dtype, put_points, take_along};
-use super::support::{broadcast_to, not_implemented, pair};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::support::{broadcast_to, not_implemented, pair, torch_name};
+use super::{Call, OpDef, Outs, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -29,17 +29,25 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[0], f32[2]"),
             err("f32[2,3], f32[3,2]", "boundaries tensor should be 1 dimension or the first N-1 dimensions of"),
             err("f32[3], f32[2], right=true, side='left'", "side and right can't be set to opposites"),
+            err("f32[3], f32[3], sorter=f32[3]", "sorter must be a tensor of long dtype but got dtype Float"),
+            err("f32[3], f32[3], sorter=i64[2]{0..3}", "boundary tensor [3]and got sorter tensor [2]"),
             err("f32[3], f32[2], side='foo'", "side can only be 'left' or 'right' but got foo"),
         ],
     )
-    .variants(&["searchsorted.Tensor_out"]),
+    .variants(&["searchsorted.Tensor_out"])
+    .typed_outs(outs::searchsorted),
     OpDef::new(
         "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, \
          str? side=None, Tensor? sorter=None) -> Tensor",
         searchsorted_scalar,
-        &[ok("f32[4]{1,2,2,5}, 2"), ok("f32[4]{1,2,2,5}, 2.0, right=true")],
+        &[
+            ok("f32[4]{1,2,2,5}, 2"),
+            ok("f32[4]{1,2,2,5}, 2.0, right=true"),
+            err("f32[3], 1.0, sorter=i64[2]{0..3}", "boundary tensor [3]and got sorter tensor [2]"),
+        ],
     )
-    .variants(&["searchsorted.Scalar_out"]),
+    .variants(&["searchsorted.Scalar_out"])
+    .typed_outs(outs::searchsorted),
     OpDef::new(
         "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
         |c, b| {
@@ -52,7 +60,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2], f32[3,1]", "boundaries tensor must be 1 dimension, but got dim(2)"),
         ],
     )
-    .variants(&["bucketize.Tensor_out"]),
+    .variants(&["bucketize.Tensor_out"])
+    .typed_outs(outs::searchsorted),
     OpDef::new(
         "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
         |c, b| {
@@ -61,7 +70,8 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[ok("1, f32[4]{-1,0,1,2}")],
     )
-    .variants(&["bucketize.Scalar_out"]),
+    .variants(&["bucketize.Scalar_out"])
+    .typed_outs(outs::searchsorted),
     OpDef::new(
         "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
         histc,
@@ -115,7 +125,7 @@ fn right(c: &Call<'_>) -> Result<bool> {
 }
 
 fn searchsorted(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let (mut boundaries, v) = (c.tensor(b, "sorted_sequence")?, c.tensor(b, "self")?);
+    let (boundaries, v) = (c.tensor(b, "sorted_sequence")?, c.tensor(b, "self")?);
     let right = right(c)?;
     let (limits, shape) = (b.shape(boundaries), b.shape(v));
     let n = limits.len();
@@ -125,26 +135,37 @@ fn searchsorted(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor \
          and input value tensor must match, but we got boundaries tensor {limits:?} and input value tensor {shape:?}"
     );
-    if let Some(sorter) = c.optional_tensor(b, "sorter")? {
-        ensure!(b.shape(sorter) == limits, "torch.searchsorted(): boundary and sorter must have the same size");
-        boundaries = take_along(b, boundaries, n - 1, sorter)?;
-    }
-    passed(c, b, boundaries, v, right)
+    passed(c, b, in_order(c, b, boundaries)?, v, right)
+}
+
+/// `boundaries` in the order that the call's `sorter` puts them in.
+fn in_order(c: &Call<'_>, b: &Builder, boundaries: ValueId) -> Result<ValueId> {
+    let Some(sorter) = c.optional_tensor(b, "sorter")? else { return Ok(boundaries) };
+    let (limits, order, dtype) = (b.shape(boundaries), b.shape(sorter), b.dtype(sorter));
+    ensure!(
+        limits == order,
+        "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {limits:?}and got \
+         sorter tensor {order:?}"
+    );
+    ensure!(
+        dtype == DType::I64,
+        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+        torch_name(dtype)
+    );
+    take_along(b, boundaries, limits.len() - 1, sorter)
 }
 
 fn searchsorted_scalar(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let right = right(c)?;
-    let mut boundaries = c.tensor(b, "sorted_sequence")?;
+    let boundaries = c.tensor(b, "sorted_sequence")?;
     ensure!(
         b.rank(boundaries) == 1,
         "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got \
          boundaries tensor dim({}) and input value's dim(0) numel(1)",
         b.rank(boundaries)
     );
-    if let Some(sorter) = c.optional_tensor(b, "sorter")? {
-        boundaries = take_along(b, boundaries, 0, sorter)?;
-    }
-    let dtype = super::support::result_type(c, b, &[boundaries.into(), c.scalar("self")?.into()]);
+    let boundaries = in_order(c, b, boundaries)?;
+    let dtype = super::support::result_type(c, b, &[boundaries.into(), c.scalar("self")?.into()])?;
     let v = c.scalar_value(b, &c.scalar("self")?, dtype)?;
     passed(c, b, boundaries, v, right)
 }
@@ -160,7 +181,7 @@ fn bucketize(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId) -> Resu
 /// <https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html>
 fn passed(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId, right: bool) -> Result<Outs> {
     let out = if c.flag("out_int32")? { DType::I32 } else { DType::I64 };
-    let dtype = super::support::promote_types(b.dtype(boundaries), b.dtype(v));
+    let dtype = super::support::promote_types(b.dtype(boundaries), b.dtype(v))?;
     let (limits, shape) = (b.shape(boundaries), b.shape(v));
     let (last, n) = (limits.len() - 1, limits[limits.len() - 1]);
     if n == 0 {

@@ -3,14 +3,14 @@
 use super::index::{index_dtype, take_along};
 use super::scan::cumulative_max;
 use super::support::{dim, not_implemented, unsqueeze};
-use super::{Call, OpDef, Outs, err, many, ok, one};
+use super::{Call, OpDef, Outs, err, many, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer};
 use crate::types::Shape;
-use crate::{DType, ensure, no_index};
+use crate::{DType, ensure, ensure_kernel, no_index};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -26,14 +26,16 @@ pub(super) static OPS: &[OpDef] = &[
             err("c64[2]", "Sort does not support complex dtypes"),
         ],
     )
-    .variants(&["sort.values"]),
+    .variants(&["sort.values"])
+    .typed_outs(outs::typed),
     OpDef::new(
         "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, \
          Tensor indices)",
         sort,
         &[ok("i32[8]{0..3}, stable=true"), ok("f32[3,5]{0..2}, stable=true, dim=0, descending=true")],
     )
-    .variants(&["sort.values_stable"]),
+    .variants(&["sort.values_stable"])
+    .typed_outs(outs::typed),
     OpDef::new(
         "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
         argsort,
@@ -50,7 +52,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| one(sorted(b, c.tensor(b, "self")?, 0, false)?.0),
         &[ok("f32[5,2]"), ok("f32[]")],
     )
-    .variants(&["msort.out"]),
+    .variants(&["msort.out"])
+    .typed_outs(outs::typed),
     OpDef::new(
         "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, \
          Tensor indices)",
@@ -64,6 +67,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[], 1"),
             ok("f32[3], 0"),
             err("f32[3], 4", "selected index k out of range"),
+            err("bool[3], 1", "topk does not support bool dtypes on CPU"),
         ],
     )
     .variants(&["topk.values"]),
@@ -78,7 +82,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,0], 1, 1", "kthvalue(): Expected reduction dim 1 to have non-zero size."),
         ],
     )
-    .variants(&["kthvalue.values"]),
+    .variants(&["kthvalue.values"])
+    .typed_outs(outs::kthvalue),
     OpDef::new(
         "aten::median(Tensor self) -> Tensor",
         |c, b| median_of_all(c, b, Nan::Wins),
@@ -96,7 +101,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,0], 1", "median(): Expected reduction dim 1 to have non-zero size."),
         ],
     )
-    .variants(&["median.dim_values"]),
+    .variants(&["median.dim_values"])
+    .typed_outs(outs::median),
     OpDef::new(
         "aten::nanmedian(Tensor self) -> Tensor",
         |c, b| median_of_all(c, b, Nan::LeftOut),
@@ -108,7 +114,8 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| median(c, b, Nan::LeftOut),
         &[ok("f32[2,3]{1,nan,2,3,4,5}, 1, true"), ok("f32[2,2]{nan,nan,1,2}, 1")],
     )
-    .variants(&["nanmedian.dim_values"]),
+    .variants(&["nanmedian.dim_values"])
+    .typed_outs(outs::median),
     OpDef::new(
         "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
         mode,
@@ -119,7 +126,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,0], 1", "mode(): Expected reduction dim 1 to have non-zero size."),
         ],
     )
-    .variants(&["mode.values"]),
+    .variants(&["mode.values"])
+    .typed_outs(outs::mode),
 ];
 
 /// Values in order along `d`, and where each came from; equals keep their order. A 0-d tensor is in order.
@@ -153,6 +161,7 @@ fn topk(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let d = dim(c.int("dim")?, shape.len())?;
     let extent = shape.get(d).copied().unwrap_or(1);
     ensure!(k >= 0 && k as usize <= extent, "selected index k out of range");
+    ensure_kernel!(b.dtype(v) != DType::Bool, "topk does not support bool dtypes on CPU");
     if shape.is_empty() {
         return many([v, b.full(Number::Int(0), DType::I64, &[])?]);
     }
@@ -183,6 +192,13 @@ impl Line {
             no_index!("{name}(): Expected reduction dim {dim} to have non-zero size.");
         }
         Ok(Line { v, dim, extent, keep })
+    }
+
+    /// Refuses complex numbers, which have no order, and `bool` unless there are kernels for `flags`.
+    fn check_ordered(&self, b: &Builder, kernel: &str, flags: bool) -> Result<()> {
+        let dtype = b.dtype(self.v);
+        let refused = dtype.is_complex() || (dtype == DType::Bool && !flags);
+        if refused { not_implemented(kernel, dtype) } else { Ok(()) }
     }
 
     /// The element of each line of `sorted` at `place`, which has extent 1 in the line's dimension.
@@ -217,6 +233,11 @@ fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         "kthvalue(): selected number k out of range for dimension {}",
         line.dim
     );
+    // The only element needs no kernel, here and in `mode`.
+    if b.rank(line.v) == 0 {
+        return many([line.v, b.full(Number::Int(0), DType::I64, &[])?]);
+    }
+    line.check_ordered(b, "kthvalue_cpu", false)?;
     let place = b.full(Number::Int(k - 1), DType::I64, &line.reduced_shape(b))?;
     line.pick(b, sorted(b, line.v, line.dim, false)?, place)
 }
@@ -233,6 +254,7 @@ enum Nan {
 /// The lower one of the two in the middle.
 fn median(c: &Call<'_>, b: &Builder, nan: Nan) -> Result<Outs> {
     let line = Line::new(c, b, "median")?;
+    line.check_ordered(b, "median_out", false)?;
     let place = median_place(b, line.v, line.dim, line.extent, nan)?;
     line.pick(b, sorted(b, line.v, line.dim, false)?, b.reshape(place, &line.reduced_shape(b))?)
 }
@@ -278,6 +300,7 @@ fn mode(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if shape.is_empty() {
         return many([line.v, b.full(Number::Int(0), DType::I64, &[])?]);
     }
+    line.check_ordered(b, "mode_cpu", true)?;
     let (values, places) = sorted(b, line.v, d, false)?;
     // A run starts where a value differs from the one before; its elements count up from there.
     let at = b.iota(DType::I64, &shape, d)?;

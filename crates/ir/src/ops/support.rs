@@ -32,13 +32,29 @@ impl From<Scalar> for Operand {
 }
 
 /// The common type of two element types, `torch.promote_types`.
-pub fn promote_types(a: DType, b: DType) -> DType {
+///
+/// # Errors
+/// In PyTorch's words, of the pairs that it has no common type for: 8-bit floats with anything else, and the wider
+/// unsigned integers with anything but floats.
+pub fn promote_types(a: DType, b: DType) -> Result<DType> {
     use DType::*;
     if a == b {
-        return a;
+        return Ok(a);
     }
+    let alone = |group: &str| format!("Promotion for {group} is not supported, attempted to promote");
+    let either = |is: fn(DType) -> bool| is(a) || is(b);
+    let names = (torch_name(a), torch_name(b));
+    ensure!(!either(is_float8), "{} {} and {}", alone("Float8 Types"), names.0, names.1);
+    let to_float = a.is_float() || b.is_float();
+    ensure!(
+        to_float || !either(is_wide_unsigned),
+        "{} {} and {}",
+        alone("uint16, uint32, uint64 types"),
+        names.0,
+        names.1
+    );
     let (low, high) = if a.category() <= b.category() { (a, b) } else { (b, a) };
-    match (low.category(), high.category()) {
+    Ok(match (low.category(), high.category()) {
         (Category::Float, Category::Complex) => {
             if low == F64 || high == C128 {
                 C128
@@ -48,56 +64,76 @@ pub fn promote_types(a: DType, b: DType) -> DType {
         }
         (l, h) if l < h => high,
         (Category::Int, _) => promote_ints(a, b),
-        (Category::Float, _) => {
-            let rank = |d: DType| d.size();
-            match (a, b) {
-                (BF16, F16) | (F16, BF16) => F32,
-                _ if rank(a) == rank(b) => F32, // two 8-bit floats
-                _ if rank(a) > rank(b) => a,
-                _ => b,
-            }
-        }
+        (Category::Float, _) => match (a, b) {
+            (BF16, F16) | (F16, BF16) => F32,
+            _ => wider(a, b),
+        },
         _ => C128,
+    })
+}
+
+fn is_float8(dtype: DType) -> bool {
+    dtype.is_float() && dtype.size() == 1
+}
+
+fn is_wide_unsigned(dtype: DType) -> bool {
+    dtype.is_unsigned() && dtype.size() > 1
+}
+
+fn wider(a: DType, b: DType) -> DType {
+    if a.size() >= b.size() { a } else { b }
+}
+
+/// Of two integer types, of which `u8` alone may be unsigned.
+fn promote_ints(a: DType, b: DType) -> DType {
+    match (a, b) {
+        (DType::U8, DType::I8) | (DType::I8, DType::U8) => DType::I16,
+        _ => wider(a, b),
     }
 }
 
-fn promote_ints(a: DType, b: DType) -> DType {
-    use DType::*;
-    let (unsigned, signed) = if a.is_unsigned() { (a, b) } else { (b, a) };
-    if a.is_unsigned() == b.is_unsigned() {
-        return if a.size() >= b.size() { a } else { b };
-    }
-    if signed.size() > unsigned.size() {
-        return signed;
-    }
-    match unsigned.size() {
-        1 => I16,
-        2 => I32,
-        _ => I64,
-    }
+/// [`promote_types`] of all of `dtypes`, from the first on; `None` where there are none.
+///
+/// # Errors
+/// As [`promote_types`].
+pub fn promote_all(dtypes: impl IntoIterator<Item = DType>) -> Result<Option<DType>> {
+    let join = |common: Option<DType>, next| Ok(Some(common.map_or(Ok(next), |c| promote_types(c, next))?));
+    dtypes.into_iter().try_fold(None, join)
 }
 
 /// `torch.result_type`: among operands of the highest category, tensors with dimensions decide, then 0-d tensors, then
 /// Python numbers.
-pub fn result_type(call: &Call<'_>, b: &Builder, operands: &[Operand]) -> DType {
+///
+/// # Errors
+/// As [`promote_types`].
+pub fn result_type(call: &Call<'_>, b: &Builder, operands: &[Operand]) -> Result<DType> {
     let mut levels: [Option<DType>; 3] = [None; 3];
     for operand in operands {
         let (level, dtype) = match operand {
             Operand::Tensor(v) => (usize::from(b.rank(*v) == 0), b.dtype(*v)),
             Operand::Scalar(s) => (2, number_type(call, s.dtype())),
         };
-        levels[level] = Some(levels[level].map_or(dtype, |d| promote_types(d, dtype)));
+        levels[level] = promote_all(levels[level].into_iter().chain([dtype]))?;
     }
     let mut result: Option<DType> = None;
-    for dtype in levels.into_iter().flatten() {
-        result = Some(match result {
-            Some(r) if r.category() >= dtype.category() => r,
-            // A complex number beside real floats takes their width.
-            Some(r) if dtype.is_complex() && r.is_float() => promote_types(r, DType::C64),
-            _ => dtype,
-        });
+    for higher in levels.into_iter().rev().flatten() {
+        result = Some(result.map_or(Ok(higher), |lower| outranking(higher, lower))?);
     }
-    result.unwrap_or(DType::F32)
+    Ok(result.unwrap_or(DType::F32))
+}
+
+/// The type of an operand that outranks one of `lower`, whose category counts if it is above.
+fn outranking(higher: DType, lower: DType) -> Result<DType> {
+    if higher.category() >= lower.category() {
+        return Ok(higher);
+    }
+    if higher.is_float() {
+        ensure!(!is_float8(higher), "Unknown Complex ScalarType for {}", torch_name(higher));
+        // A complex number beside real floats takes their width.
+        return promote_types(higher, DType::C64);
+    }
+    // Of these alone PyTorch asks for a common type, which there may be none of.
+    if higher == DType::Bool || lower.is_float() { promote_types(higher, lower) } else { Ok(lower) }
 }
 
 fn number_type(call: &Call<'_>, dtype: DType) -> DType {
@@ -179,7 +215,7 @@ pub fn pair(
     y: impl Into<Operand>,
 ) -> Result<(ValueId, ValueId, DType)> {
     let operands = [x.into(), y.into()];
-    let dtype = result_type(call, b, &operands);
+    let dtype = result_type(call, b, &operands)?;
     let aligned = align(call, b, &operands, dtype)?;
     Ok((aligned[0], aligned[1], dtype))
 }

@@ -279,7 +279,7 @@ fn vander(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let rows = b.shape(x)[0];
     let n = c.optional_int("N")?.unwrap_or(rows as i64);
     ensure!(n >= 0, "N must be non-negative.");
-    let dtype = super::super::support::promote_types(b.dtype(x), DType::I64);
+    let dtype = super::super::support::promote_types(b.dtype(x), DType::I64)?;
     let columns = n as usize;
     let ones = b.full(Number::Int(1), dtype, &[rows, columns.min(1)])?;
     let powers = b.broadcast_in_dim(b.convert(x, dtype)?, &[rows, columns.saturating_sub(1)], &[0])?;

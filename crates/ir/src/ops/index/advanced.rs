@@ -1,8 +1,8 @@
 //! `x[i, :, j]` and `x[i, :, j] = y` with tensors of indices.
 
 use super::super::bounded::data_dependent;
-use super::super::support::{broadcast_shapes, broadcast_to, scalar_like};
-use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::super::support::{broadcast_shapes, broadcast_to, scalar_like, torch_name};
+use super::super::{Call, OpDef, Outs, err, ok, one, outs};
 use super::{index_dtype, put_points, stack_places, take_flat, window_dims, wrap};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -84,9 +84,10 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::take(Tensor self, Tensor index) -> Tensor",
         |c, b| {
-            let (flat, index) = flat_place(c, b)?;
-            let nothing = b.ty(flat)?.numel() == 0 && b.ty(index)?.numel() > 0;
-            ensure!(!nothing, "take(): tried to take from an empty tensor");
+            let (flat, index) = flat_place(c, b, "take")?;
+            if b.ty(flat)?.numel() == 0 && b.ty(index)?.numel() > 0 {
+                no_index!("take(): tried to take from an empty tensor");
+            }
             one(take_flat(b, flat, index)?)
         },
         &[
@@ -95,19 +96,23 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[], i64[2]{0..1}"),
             ok("f32[0], i64[0]"),
             err("f32[0], i64[2]", "take(): tried to take from an empty tensor"),
+            err("f32[4], i32[2]{0..4}", "take(): Expected a long tensor for index, but got Int"),
         ],
     )
-    .variants(&["take.out"]),
+    .variants(&["take.out"])
+    .typed_outs(outs::take),
     OpDef::new(
         "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-        |c, b| {
-            let (flat, index) = flat_place(c, b)?;
-            let source = b.reshape(c.tensor(b, "source")?, &b.shape(index))?;
-            let combiner = if c.flag("accumulate")? { Combiner::Add } else { Combiner::Set };
-            let out = put_points(b, flat, &[index], &[0], source, combiner)?;
-            one(b.reshape(out, &b.shape(c.tensor(b, "self")?))?)
-        },
-        &[ok("f32[2,3], i64[4]{-6..6}, f32[2,2], true"), ok("f32[2,3], i64[1]{0..6}, f32[1]")],
+        put_flat,
+        &[
+            ok("f32[2,3], i64[4]{-6..6}, f32[2,2], true"),
+            ok("f32[2,3], i64[1]{0..6}, f32[1]"),
+            ok("f32[0], i64[0], f32[0]"),
+            err("i64[4], i64[2]{0..4}, f32[2]", "same dtype, but got self.dtype = Long and source.dtype = Float"),
+            err("i64[4], i32[2]{0..4}, i64[2]", "put_(): Expected a long tensor for index, but got Int"),
+            err("i64[4], i64[2]{0..4}, i64[3]", "but got source.numel() = 3, index.numel() = 2"),
+            err("f32[0], i64[1]{0}, f32[1]", "put_(): Tried to put elements into an empty tensor"),
+        ],
     )
     .variants(&["put_", "put.out"]),
 ];
@@ -207,8 +212,9 @@ fn write(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (to, from) = (b.dtype(v), b.dtype(values));
     ensure!(
         to == from,
-        "Index put requires the source and destination dtypes match, got {to} for the destination and {from} for the \
-         source."
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        torch_name(to),
+        torch_name(from)
     );
     let accumulate = c.flag("accumulate")?;
     if given.iter().flatten().any(|&i| is_mask(b.dtype(i))) {
@@ -299,12 +305,41 @@ fn masked_accumulate(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(put(b, v, &places, values, true)?)
 }
 
-/// `self` in one dimension, and `index` into it with none negative.
-fn flat_place(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId)> {
+fn put_flat(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (flat, index) = flat_place(c, b, "put_")?;
+    let source = c.tensor(b, "source")?;
+    let (to, from) = (b.dtype(flat), b.dtype(source));
+    ensure!(
+        to == from,
+        "put_(): self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+        torch_name(to),
+        torch_name(from)
+    );
+    let (given, places) = (b.ty(source)?.numel(), b.ty(index)?.numel());
+    if given != places {
+        no_index!(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = {given}, \
+             index.numel() = {places}"
+        );
+    }
+    let shape = b.shape(c.tensor(b, "self")?);
+    if places == 0 {
+        return one(b.reshape(flat, &shape)?);
+    }
+    if shape.contains(&0) {
+        no_index!("put_(): Tried to put elements into an empty tensor");
+    }
+    let source = b.reshape(source, &b.shape(index))?;
+    let combiner = if c.flag("accumulate")? { Combiner::Add } else { Combiner::Set };
+    one(b.reshape(put_points(b, flat, &[index], &[0], source, combiner)?, &shape)?)
+}
+
+/// `self` in one dimension, and `index` into it with none negative; messages name `op`.
+fn flat_place(c: &Call<'_>, b: &Builder, op: &str) -> Result<(ValueId, ValueId)> {
     let v = c.tensor(b, "self")?;
     let (n, index) = (b.ty(v)?.numel(), c.tensor(b, "index")?);
-    let integers = matches!(b.dtype(index), DType::I64 | DType::I32);
-    ensure!(integers, "take(): Expected a long tensor for index, but got {}", b.dtype(index));
+    let given = b.dtype(index);
+    ensure!(given == DType::I64, "{op}(): Expected a long tensor for index, but got {}", torch_name(given));
     let index = b.convert(index, index_dtype(n))?;
     Ok((b.reshape(v, &[n])?, wrap(b, index, n)?))
 }

@@ -1,6 +1,6 @@
 //! `gather` and the `scatter` family: one position per element along a dimension.
 
-use super::super::support::{broadcast_shapes, broadcast_to, dim};
+use super::super::support::{broadcast_shapes, broadcast_to, dim, torch_name};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::{put_along, take_along};
 use crate::builder::Builder;
@@ -133,7 +133,8 @@ impl Place {
     fn new(c: &Call<'_>, b: &Builder) -> Result<Place> {
         let (v, index) = (c.tensor(b, "self")?, c.tensor(b, "index")?);
         let (shape, index_shape) = (b.shape(v), b.shape(index));
-        let name = c.schema.name.trim_start_matches("aten::").split('.').next().unwrap_or_default();
+        let gathers = c.schema.name.starts_with("aten::gather");
+        let name = if gathers { "gather" } else { "scatter" };
         let integers = matches!(b.dtype(index), DType::I32 | DType::I64) || index_shape.contains(&0);
         ensure!(integers, "{name}(): Expected dtype int32/int64 for index");
         let d = dim(c.int("dim")?, shape.len())?;
@@ -212,7 +213,7 @@ fn take_along_dim(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure!(
         matches!(b.dtype(index), DType::I64 | DType::I32),
         "torch.take_along_dim(): dtype of indices should be Long but got {}",
-        b.dtype(index)
+        torch_name(b.dtype(index))
     );
     let Some(at) = c.optional_int("dim")? else {
         let (n, m) = (b.ty(v)?.numel(), b.ty(index)?.numel());

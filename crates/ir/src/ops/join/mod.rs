@@ -4,7 +4,7 @@ pub(super) mod pad;
 pub(super) mod place;
 pub(super) mod repeat;
 
-use super::support::{broadcast_shapes, broadcast_to, dim, promote_types, unsqueeze};
+use super::support::{broadcast_shapes, broadcast_to, dim, promote_all, unsqueeze};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -29,6 +29,7 @@ pub(super) static OPS: &[OpDef] = &[
                 "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 2",
             ),
             err("[f32[2,3], f32[2]]", "Tensors must have same number of dimensions: got 2 and 1"),
+            err("[u16[2], i64[2]]", "attempted to promote UInt16 and Long"),
             err("[]", "torch.cat(): expected a non-empty list of Tensors"),
             err("[f32[], f32[]]", "zero-dimensional tensor (at position 0) cannot be concatenated"),
         ],
@@ -162,8 +163,8 @@ fn at_least(b: &Builder, v: ValueId, rank: usize) -> Result<ValueId> {
     }
 }
 
-fn common_dtype(b: &Builder, vs: &[ValueId]) -> Option<DType> {
-    vs.iter().map(|&v| b.dtype(v)).reduce(promote_types)
+fn common_dtype(b: &Builder, vs: &[ValueId]) -> Result<Option<DType>> {
+    promote_all(vs.iter().map(|&v| b.dtype(v)))
 }
 
 fn cat(c: &Call<'_>, b: &Builder) -> Result<Outs> {
@@ -172,7 +173,7 @@ fn cat(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// `vs` promoted to one type and joined. A 1-d tensor without elements is left out, whatever the rank of the others.
 fn joined(b: &Builder, vs: &[ValueId], at: i64) -> Result<Outs> {
-    let Some(dtype) = common_dtype(b, vs) else { invalid!("torch.cat(): expected a non-empty list of Tensors") };
+    let Some(dtype) = common_dtype(b, vs)? else { invalid!("torch.cat(): expected a non-empty list of Tensors") };
     if let Some(i) = vs.iter().position(|&v| b.rank(v) == 0) {
         invalid!("zero-dimensional tensor (at position {i}) cannot be concatenated");
     }
@@ -216,7 +217,7 @@ fn block_diag(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         let rank = b.rank(vs[i]);
         invalid!("torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {rank} dimensions");
     }
-    let Some(dtype) = common_dtype(b, &vs) else { return one(b.full(Number::Int(0), DType::F32, &[1, 0])?) };
+    let Some(dtype) = common_dtype(b, &vs)? else { return one(b.full(Number::Int(0), DType::F32, &[1, 0])?) };
     let blocks: Vec<ValueId> = vs.into_iter().map(|v| b.convert(at_least(b, v, 2)?, dtype)).collect::<Result<_>>()?;
     let width: usize = blocks.iter().map(|&v| b.shape(v)[1]).sum();
     let zero = b.scalar(Number::Int(0), dtype)?;

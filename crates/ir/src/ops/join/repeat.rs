@@ -3,7 +3,7 @@
 use super::super::bounded::{Bounded, Cut};
 use super::super::index::{index_dtype, take_slices};
 use super::super::search::counted;
-use super::super::support::{dim, distinct_dims};
+use super::super::support::{dim, distinct_dims, not_implemented};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -121,10 +121,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
         |c, b| {
             let repeats = c.tensor(b, "repeats")?;
-            ensure!(b.rank(repeats) == 1, "repeat_interleave only accept 1D vector as repeat");
-            let dtype = b.dtype(repeats);
-            ensure!(matches!(dtype, DType::I32 | DType::I64), "repeats has to be Long or Int tensor");
-            let repeats = b.convert(repeats, DType::I64)?;
+            let (rank, dtype) = (b.rank(repeats), b.dtype(repeats));
+            let repeats = counts(b, repeats)?;
+            ensure!(rank == 1, "repeat_interleave only accept 1D vector as repeat");
             let of = |size| b.convert(runs(b, repeats, size)?, dtype);
             match output_size(c, b, repeats)? {
                 Size::Known(size) => Bounded::fixed(vec![Some(of(size)?)]),
@@ -135,10 +134,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
         &[
             ok("i64[3]{2,0,1}, output_size=3"),
             ok("i32[2]{2,3}, output_size=5"),
+            ok("i16[2]{2,3}, output_size=5"),
             ok("i64[3]{2,0,3}"),
             ok("i32[70]{0..3}"),
             ok("i64[0]"),
             err("i64[2]{2,-1}", "repeats can not be negative"),
+            err("f32[2]{2,3}", "\"repeat_interleave_cpu\" not implemented for 'Float'"),
             err("i64[1,3]{1}, output_size=3", "repeat_interleave only accept 1D vector as repeat"),
         ],
     )
@@ -195,13 +196,22 @@ fn flattened_unless(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<(ValueId, u
 }
 
 /// Element `i` of the result is the one whose run of repeats covers `i`.
+/// `repeats` as `i64`, of an integer type that PyTorch has a kernel for.
+fn counts(b: &Builder, repeats: ValueId) -> Result<ValueId> {
+    let dtype = b.dtype(repeats);
+    if !dtype.is_int() || matches!(dtype, DType::U16 | DType::U32 | DType::U64) {
+        return not_implemented("repeat_interleave_cpu", dtype);
+    }
+    b.convert(repeats, DType::I64)
+}
+
 fn repeat_interleave_each(c: &Call<'_>, b: &Builder) -> Result<Bounded> {
     let (v, d) = flattened_unless(c, b, c.tensor(b, "self")?)?;
     let (repeats, n) = (c.tensor(b, "repeats")?, b.shape(v)[d]);
     let count = b.ty(repeats)?.numel();
     ensure!(b.rank(repeats) <= 1, "repeat_interleave only accept 0D or 1D vector as repeat");
     ensure!(count == n || count == 1, "repeats must have the same size as input along dim");
-    let repeats = b.convert(b.reshape(repeats, &[count])?, DType::I64)?;
+    let repeats = counts(b, b.reshape(repeats, &[count])?)?;
     let repeats = b.broadcast_in_dim(repeats, &[n], &[0])?;
     let of = |size| take_slices(b, v, d, runs(b, repeats, size)?);
     match output_size(c, b, repeats)? {

@@ -1,6 +1,6 @@
 //! QR factors by Householder's reflections `1 - tau v v^T`, with LAPACK's signs.
 
-use super::super::{Call, OpDef, Outs, err, many, ok, one};
+use super::super::{Call, OpDef, Outs, err, many, ok, one, outs};
 use super::*;
 
 pub(super) const OPS: &[OpDef] = &[
@@ -83,7 +83,8 @@ pub(super) const OPS: &[OpDef] = &[
             ),
         ],
     )
-    .variants(&["linalg_qr.out"]),
+    .variants(&["linalg_qr.out"])
+    .typed_outs(outs::typed),
 ];
 
 /// R on and above the diagonal, the reflections' vectors (without their leading ones) below; and their factors

@@ -32,7 +32,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         |c, b| {
             let (grad, mask) = (c.tensor(b, "grad_output")?, c.tensor(b, "mask")?);
-            let dtype = result_type(c, b, &[grad.into(), mask.into(), c.scalar("scale")?.into()]);
+            let dtype = result_type(c, b, &[grad.into(), mask.into(), c.scalar("scale")?.into()])?;
             let v = b.convert(grad, dtype.accumulator())?;
             let v = b.multiply(v, broadcast_to(b, b.convert(mask, b.dtype(v))?, &b.shape(v))?)?;
             let v = b.multiply(v, scalar_like(c, b, &c.scalar("scale")?, v)?)?;

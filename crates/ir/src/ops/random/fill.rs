@@ -1,7 +1,7 @@
 //! Distributions in the shape and type of a given tensor, and in place of its elements.
 
 use super::super::support::{broadcast_to, scalar_like};
-use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::new::integers;
 use super::{
     as_dtype, bernoulli, bits, continuous, open_uniform, standard_exponential, standard_normal_as, uniform, wide,
@@ -143,12 +143,15 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (dtype, shape) = target(c)?;
-            let high = c.optional_scalar("to")?.unwrap_or(Scalar::Known(Number::Int(i64::MAX)));
-            one(integers(c, b, Some(&c.scalar("from")?), &high, dtype, &shape)?)
+            one(integers(c, b, Some(&c.scalar("from")?), c.optional_scalar("to")?.as_ref(), dtype, &shape)?)
         },
         &[
             ok("f32[500], -2, 5"),
             ok("i64[3], 0, none"),
+            ok("u8[500], 250, none"),
+            ok("f16[500], 2000, none"),
+            err("u8[3], -1, none", "from is out of bounds for unsigned char"),
+            err("f16[3], 0, 131072", "to - 1 is out of bounds for c10::Half"),
             err("f32[3], 3, 3", "random_ expects 'from' to be less than 'to', but got from=3 >= to=3"),
         ],
     )
@@ -157,7 +160,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (dtype, shape) = target(c)?;
-            one(integers(c, b, None, &c.scalar("to")?, dtype, &shape)?)
+            one(integers(c, b, None, Some(&c.scalar("to")?), dtype, &shape)?)
         },
         &[ok("i32[3], 5")],
     )
@@ -227,7 +230,7 @@ fn cauchy(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// How many random binary digits `random_` puts into an element: all that are not the sign, or as many as a float holds
 /// exactly.
-fn random_digits(dtype: DType) -> u8 {
+pub(super) fn random_digits(dtype: DType) -> u8 {
     match dtype {
         DType::Bool => 1,
         DType::F64 => 53,

@@ -1,7 +1,8 @@
 //! New random tensors.
 
-use super::super::support::{broadcast_shapes, broadcast_to, promote_types};
+use super::super::support::{broadcast_shapes, broadcast_to, cpp_type, not_implemented, promote_all};
 use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::fill::random_digits;
 use super::{as_dtype, bits, continuous, standard_exponential, standard_normal_as, uniform, wide};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -60,12 +61,19 @@ pub(in super::super) static OPS: &[OpDef] = &[
          bool? pin_memory=None) -> Tensor",
         |c, b| {
             let dtype = c.optional_dtype("dtype")?.unwrap_or(DType::I64);
-            one(integers(c, b, None, &c.scalar("high")?, dtype, &c.sizes("size")?)?)
+            one(integers(c, b, None, Some(&c.scalar("high")?), dtype, &c.sizes("size")?)?)
         },
         &[
             ok("5, [20,30]"),
             ok("5, [2], dtype=f32"),
             ok("2, [3], dtype=bool"),
+            ok("256, [300], dtype=u8"),
+            ok("65505, [300], dtype=f16"),
+            err("3, [2], dtype=bool", "to - 1 is out of bounds for bool"),
+            err("300, [2], dtype=u8", "to - 1 is out of bounds for unsigned char"),
+            err("65506, [2], dtype=f16", "to - 1 is out of bounds for c10::Half"),
+            err("3, [2], dtype=c64", "check_random_bounds handles only integral, floating-point and boolean types"),
+            err("3, [2], dtype=f8e5m2", "\"random_update_from_to\" not implemented for 'Float8_e5m2'"),
             err("0, [2]", "random_ expects 'from' to be less than 'to', but got from=0 >= to=0"),
         ],
     )
@@ -75,11 +83,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
          Device? device=None, bool? pin_memory=None) -> Tensor",
         |c, b| {
             let dtype = c.optional_dtype("dtype")?.unwrap_or(DType::I64);
-            one(integers(c, b, Some(&c.scalar("low")?), &c.scalar("high")?, dtype, &c.sizes("size")?)?)
+            one(integers(c, b, Some(&c.scalar("low")?), Some(&c.scalar("high")?), dtype, &c.sizes("size")?)?)
         },
         &[
             ok("-3, 4, [20,30]"),
             ok("0, 9223372036854775807, [4]"),
+            err("-5, 3, [2], dtype=u8", "from is out of bounds for unsigned char"),
             err("3, 3, [2]", "random_ expects 'from' to be less than 'to', but got from=3 >= to=3"),
         ],
     )
@@ -87,7 +96,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, \
          Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        |c, b| one(integers(c, b, None, &c.scalar("high")?, like_dtype(c)?, &c.layout("self")?.sizes)?),
+        |c, b| one(integers(c, b, None, Some(&c.scalar("high")?), like_dtype(c)?, &c.layout("self")?.sizes)?),
         &[ok("f32[2,3], 7"), ok("i32[4], 7, dtype=i64")],
     )
     .variants(&["randint_like.out"]),
@@ -96,7 +105,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
          Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         |c, b| {
             let low = c.scalar("low")?;
-            one(integers(c, b, Some(&low), &c.scalar("high")?, like_dtype(c)?, &c.layout("self")?.sizes)?)
+            one(integers(c, b, Some(&low), Some(&c.scalar("high")?), like_dtype(c)?, &c.layout("self")?.sizes)?)
         },
         &[ok("f32[2,3], -2, 7")],
     )
@@ -189,23 +198,22 @@ fn randn(b: &Builder, dtype: DType, shape: &[usize]) -> Result<Outs> {
     one(standard_normal_as(b, dtype, shape, Ok)?)
 }
 
-/// Whole numbers of `low..high`, `low` 0 if not given, as `dtype`.
+/// Whole numbers of `low..high`, `low` 0 if not given, as `dtype`; without `high`, up to the greatest that `random_`
+/// draws.
 pub(super) fn integers(
     c: &Call<'_>,
     b: &Builder,
     low: Option<&Scalar>,
-    high: &Scalar,
+    high: Option<&Scalar>,
     dtype: DType,
     shape: &[usize],
 ) -> Result<ValueId> {
-    let zero = Scalar::Known(Number::Int(0));
+    let (zero, top) = (Scalar::Known(Number::Int(0)), Scalar::Known(Number::Int(top(dtype))));
     let low = low.unwrap_or(&zero);
+    check_range(c, low, high, dtype)?;
+    let high = high.unwrap_or(&top);
     let range = match (low.known(), high.known()) {
-        (Some(l), Some(h)) => {
-            let (l, h) = (l.as_i64(), h.as_i64());
-            ensure!(l < h, "random_ expects 'from' to be less than 'to', but got from={l} >= to={h}");
-            b.scalar(Number::Int(h.wrapping_sub(l)), DType::I64)?
-        }
+        (Some(l), Some(h)) => b.scalar(Number::Int(h.as_i64().wrapping_sub(l.as_i64())), DType::I64)?,
         _ => b.subtract(c.scalar_value(b, high, DType::I64)?, c.scalar_value(b, low, DType::I64)?)?,
     };
     let random = bits(b, DType::U64, shape)?;
@@ -213,6 +221,49 @@ pub(super) fn integers(
     let drawn = b.convert(b.binary(Binary::Remainder, random, range)?, DType::I64)?;
     let low = broadcast_to(b, c.scalar_value(b, low, DType::I64)?, shape)?;
     b.convert(b.add(drawn, low)?, dtype)
+}
+
+/// Refuses ranges that are empty, or that leave the range of `dtype`.
+fn check_range(c: &Call<'_>, low: &Scalar, high: Option<&Scalar>, dtype: DType) -> Result<()> {
+    if dtype.is_float() && dtype.size() == 1 {
+        return not_implemented("random_update_from_to", dtype);
+    }
+    ensure!(!dtype.is_complex(), "check_random_bounds handles only integral, floating-point and boolean types");
+    if let Some(high) = high {
+        ensure!(
+            c.require(&[low, high], |n| n[0].as_i64() < n[1].as_i64()),
+            "random_ expects 'from' to be less than 'to', but got from={} >= to={}",
+            low.now().as_i64(),
+            high.now().as_i64()
+        );
+    }
+    let from_fits = c.require(&[low], move |n| holds(dtype, n[0].as_i64()));
+    ensure!(from_fits, "from is out of bounds for {}", cpp_type(dtype));
+    if let Some(high) = high {
+        let to_fits = c.require(&[high], move |n| holds(dtype, n[0].as_i64().saturating_sub(1)));
+        ensure!(to_fits, "to - 1 is out of bounds for {}", cpp_type(dtype));
+    }
+    Ok(())
+}
+
+/// Whether `n` is in the range of a real `dtype`.
+fn holds(dtype: DType, n: i64) -> bool {
+    match dtype.int_range() {
+        _ if dtype == DType::Bool => matches!(n, 0 | 1),
+        Some((least, greatest)) => (least..=greatest).contains(&i128::from(n)),
+        None => (n as f64).abs() <= dtype.largest(),
+    }
+}
+
+/// Above the greatest whole number that `random_` draws where it is given none, as far as that is an `i64`: the
+/// greatest of an integer type, and what a float counts up to without gaps.
+fn top(dtype: DType) -> i64 {
+    let greatest = match dtype.int_range() {
+        Some((_, greatest)) => greatest,
+        None if dtype == DType::Bool => 1,
+        None => 1 << random_digits(dtype),
+    };
+    i64::try_from(greatest + 1).unwrap_or(i64::MAX)
 }
 
 /// The order of random keys. Equal keys, of 64 bits, are too rare to matter.
@@ -228,7 +279,7 @@ fn normal_of(c: &Call<'_>, b: &Builder, mean: Option<ValueId>, std: Option<Value
     let given: Vec<ValueId> = [mean, std].into_iter().flatten().collect();
     let dtype = match (mean, std) {
         (Some(m), Some(_)) => b.dtype(m),
-        _ => given.iter().map(|&v| b.dtype(v)).reduce(promote_types).unwrap_or(c.default_dtype()),
+        _ => promote_all(given.iter().map(|&v| b.dtype(v)))?.unwrap_or(c.default_dtype()),
     };
     continuous(dtype, "normal_kernel_cpu")?;
     let shape = broadcast_shapes(&given.iter().map(|&v| b.shape(v)).collect::<Vec<Shape>>())?;

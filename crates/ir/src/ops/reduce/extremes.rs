@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::Reducer;
 use crate::types::Dims;
-use crate::{DType, ensure, invalid, no_index};
+use crate::{DType, ensure, ensure_kernel, invalid, no_index};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -184,7 +184,7 @@ fn along(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs
 fn index_of(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {
     let (v, keep) = (c.tensor(b, "self")?, c.flag("keepdim")?);
     let (rank, dtype) = (b.rank(v), b.dtype(v));
-    ensure!(dtype != DType::Bool, "{name}(): does not support bool input");
+    ensure_kernel!(dtype != DType::Bool, "{name}(): does not support bool input");
     ordered(b, v, name)?;
     let Some(d) = optional_dim(c, "dim", rank)? else {
         let over = Over { v, dims: (0..rank).collect(), keep };

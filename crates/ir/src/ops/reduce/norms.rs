@@ -2,7 +2,7 @@
 
 use super::super::expr::formula;
 use super::super::support::{broadcast_to, common_shape, dim, promote_types, to_float, torch_name};
-use super::super::{Call, OpDef, Outs, err, many, ok, one};
+use super::super::{Call, OpDef, Outs, err, many, ok, one, outs};
 use super::{Over, sum_as};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -91,7 +91,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             err("i64[2,3], 2, 0, 1.0", "Expected a floating point or complex tensor as input. Got Long"),
         ],
     )
-    .variants(&["renorm_", "renorm.out"]),
+    .variants(&["renorm_", "renorm.out"])
+    .typed_outs(outs::typed),
     OpDef::new(
         "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
         weight_norm,
@@ -143,7 +144,7 @@ fn check_dtype(from: DType, to: Option<DType>) -> Result<()> {
         torch_name(to)
     );
     ensure!(
-        promote_types(from, to) == to,
+        promote_types(from, to)? == to,
         "linalg.vector_norm: the dtype of the input ({}) should be convertible without narrowing to the specified dtype \
          ({})",
         torch_name(from),
@@ -222,7 +223,7 @@ fn norm_of(b: &Builder, over: &Over, p: f64, dtype: Option<DType>) -> Result<Val
 
 fn dist(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, y) = (c.tensor(b, "self")?, c.tensor(b, "other")?);
-    let dtype = promote_types(b.dtype(x), b.dtype(y));
+    let dtype = promote_types(b.dtype(x), b.dtype(y))?;
     let shape = common_shape(b, &[x.into(), y.into()])?;
     let whole = dtype.is_int() || dtype == DType::Bool;
     let wide = |v| broadcast_to(b, b.convert(v, if whole { DType::F32 } else { dtype })?, &shape);

@@ -41,7 +41,7 @@ const SAMPLES: &[Sample] = &[
 
 fn incomplete_gamma(c: &Call<'_>, b: &Builder, name: &str) -> Result<Outs> {
     let operands: [Operand; 2] = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = result_type(c, b, &operands);
+    let dtype = result_type(c, b, &operands)?;
     if !dtype.is_float() {
         return not_implemented(name, dtype);
     }
