@@ -325,14 +325,17 @@ OTHER_LAYOUTS: dict[str, Callable[[], Any]] = {
     "moved": lambda: rows("cpu").to_sparse().to("tpu"),
     "used": lambda: rows("cpu").to_sparse_csr().to("tpu") @ rows("tpu").T,
     "embedding": lambda: F.embedding(places("tpu", 0, 1), rows("tpu").requires_grad_(), sparse=True).sum().backward(),
+    "nested": lambda: torch.nested.nested_tensor([rows("tpu")]) + 1,
+    "nested and printed": lambda: str(torch.nested.nested_tensor([rows("tpu")])),
     "quantize_per_tensor": lambda: torch.quantize_per_tensor(rows("tpu"), 0.1, 0, torch.qint8),
 }
 
 
 @pytest.mark.parametrize("name", OTHER_LAYOUTS)
 @pytest.mark.filterwarnings("error:.*runs on the host")
-def test_sparse_and_quantised_tensors_are_refused_in_words_that_help(name: str) -> None:
-    message = r'aten::\w+: there are no (sparse|quantised) tensors on "tpu"; keep this on the CPU, or .* it .*'
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_other_layouts_are_refused_in_words_that_help(name: str) -> None:
+    message = r'aten::\w+: there are no (sparse|quantised|nested) tensors .*on "tpu"; keep this on the CPU, or .* it .*'
     with pytest.raises(NotImplementedError, match=message) as caught:
         OTHER_LAYOUTS[name]()
     assert "dispatcher" not in str(caught.value)

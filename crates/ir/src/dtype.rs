@@ -136,6 +136,24 @@ impl DType {
             _ => f64::MAX,
         }
     }
+    /// Whether a real number is in the range that a float of 16 bits or more holds with all its digits.
+    pub fn is_normal(self, x: f64) -> bool {
+        let least = match self {
+            DType::F16 => f64::from(half::f16::MIN_POSITIVE),
+            DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
+            DType::F64 => f64::MIN_POSITIVE,
+            _ => return false,
+        };
+        (least..=self.largest()).contains(&x.abs())
+    }
+    /// Whether it is one of the floats of 8 bits, which promote with nothing.
+    pub fn is_float8(self) -> bool {
+        self.is_float() && self.size() == 1
+    }
+    /// Whether it is an unsigned integer of 16 bits or more, for which PyTorch has few kernels.
+    pub fn is_wide_unsigned(self) -> bool {
+        self.is_unsigned() && self.size() > 1
+    }
     /// The type PyTorch accumulates in: `f32` for the 8- and 16-bit floats, itself for the rest.
     pub fn accumulator(self) -> DType {
         match self {

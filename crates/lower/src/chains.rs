@@ -62,34 +62,15 @@ fn step(node: &Node, numbers: &[Option<f64>]) -> Option<(usize, Step)> {
 /// `step` and the one `before` it as one; `None` if each is a number and both together are not.
 fn gather(step: Step, before: Option<Step>, dtype: DType) -> Option<Step> {
     let (both, each_is) = match (step, before) {
-        (Step::Times(a), Some(Step::Times(b))) => (Step::Times(a * b), is_number(a, dtype) && is_number(b, dtype)),
+        (Step::Times(a), Some(Step::Times(b))) => (Step::Times(a * b), dtype.is_normal(a) && dtype.is_normal(b)),
         (Step::Plus(a), Some(Step::Plus(b))) => (Step::Plus(a + b), a.is_finite() && b.is_finite()),
         _ => return Some(step),
     };
     let is = match both {
-        Step::Times(n) => is_number(n, dtype),
-        Step::Plus(n) => n.abs() < greatest(dtype),
+        Step::Times(n) => dtype.is_normal(n),
+        Step::Plus(n) => n.abs() <= dtype.largest(),
     };
     (is || !each_is).then_some(both)
-}
-
-/// Whether a factor neither overflows nor vanishes in `dtype`, nor is nothing or infinite to begin with.
-fn is_number(n: f64, dtype: DType) -> bool {
-    let least = match dtype {
-        DType::F64 => f64::MIN_POSITIVE,
-        DType::F16 => 6.2e-5,
-        _ => f64::from(f32::MIN_POSITIVE),
-    };
-    (least..greatest(dtype)).contains(&n.abs())
-}
-
-/// What no number of `dtype` reaches.
-fn greatest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::MAX,
-        DType::F16 => 65504.0,
-        _ => 3.38e38, // of bf16, too
-    }
 }
 
 fn dtype(node: &Node) -> DType {

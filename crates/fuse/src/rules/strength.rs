@@ -230,21 +230,10 @@ fn by_reciprocal(e: &mut Edit<'_>, allowed: fn(f64) -> bool) -> Option<Id> {
     let c = e.number(e.var("c")).filter(|&c| c.is_normal() && allowed(c))?;
     let dtype = e.dtype(e.root()).filter(|d| d.is_float())?;
     let inverse = Number::Float(1.0 / c);
-    is_normal(1.0 / c, dtype).then(|| e.full_like(inverse, e.root()))?.and_then(|r| {
+    dtype.is_normal(1.0 / c).then(|| e.full_like(inverse, e.root()))?.and_then(|r| {
         let x = e.var("x");
         e.binary(Binary::Multiply, x, r)
     })
-}
-
-/// Whether a number is in the range that `dtype` holds with all its digits.
-fn is_normal(x: f64, dtype: DType) -> bool {
-    let (least, most) = match dtype {
-        DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
-        DType::F16 => (6.2e-5, 6e4),
-        DType::F32 | DType::BF16 => (f64::from(f32::MIN_POSITIVE), 3e38),
-        _ => return false,
-    };
-    (least..=most).contains(&x.abs())
 }
 
 /// `op` of `?x` and both constants in one, which has to be finite and no denormal.
@@ -252,7 +241,7 @@ fn of_finite(e: &mut Edit<'_>, op: Binary) -> Option<Id> {
     let (a, b) = (e.number(e.var("a"))?, e.number(e.var("b"))?);
     let both = if op == Binary::Add { a + b } else { a * b };
     let dtype = e.dtype(e.root())?;
-    let fine = |x: f64| is_normal(x, dtype) || (x == 0.0 && op == Binary::Add);
+    let fine = |x: f64| dtype.is_normal(x) || (x == 0.0 && op == Binary::Add);
     [a, b, both].into_iter().all(fine).then(|| gathered(e, op, op))?
 }
 

@@ -44,10 +44,10 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
     let alone = |group: &str| format!("Promotion for {group} is not supported, attempted to promote");
     let either = |is: fn(DType) -> bool| is(a) || is(b);
     let names = (torch_name(a), torch_name(b));
-    ensure!(!either(is_float8), "{} {} and {}", alone("Float8 Types"), names.0, names.1);
+    ensure!(!either(DType::is_float8), "{} {} and {}", alone("Float8 Types"), names.0, names.1);
     let to_float = a.is_float() || b.is_float();
     ensure!(
-        to_float || !either(is_wide_unsigned),
+        to_float || !either(DType::is_wide_unsigned),
         "{} {} and {}",
         alone("uint16, uint32, uint64 types"),
         names.0,
@@ -70,14 +70,6 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
         },
         _ => C128,
     })
-}
-
-fn is_float8(dtype: DType) -> bool {
-    dtype.is_float() && dtype.size() == 1
-}
-
-fn is_wide_unsigned(dtype: DType) -> bool {
-    dtype.is_unsigned() && dtype.size() > 1
 }
 
 fn wider(a: DType, b: DType) -> DType {
@@ -128,7 +120,7 @@ fn outranking(higher: DType, lower: DType) -> Result<DType> {
         return Ok(higher);
     }
     if higher.is_float() {
-        ensure!(!is_float8(higher), "Unknown Complex ScalarType for {}", torch_name(higher));
+        ensure!(!higher.is_float8(), "Unknown Complex ScalarType for {}", torch_name(higher));
         // A complex number beside real floats takes their width.
         return promote_types(higher, DType::C64);
     }

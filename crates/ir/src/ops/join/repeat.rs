@@ -199,7 +199,7 @@ fn flattened_unless(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<(ValueId, u
 /// `repeats` as `i64`, of an integer type that PyTorch has a kernel for.
 fn counts(b: &Builder, repeats: ValueId) -> Result<ValueId> {
     let dtype = b.dtype(repeats);
-    if !dtype.is_int() || matches!(dtype, DType::U16 | DType::U32 | DType::U64) {
+    if !dtype.is_int() || dtype.is_wide_unsigned() {
         return not_implemented("repeat_interleave_cpu", dtype);
     }
     b.convert(repeats, DType::I64)

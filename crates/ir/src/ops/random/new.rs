@@ -225,7 +225,7 @@ pub(super) fn integers(
 
 /// Refuses ranges that are empty, or that leave the range of `dtype`.
 fn check_range(c: &Call<'_>, low: &Scalar, high: Option<&Scalar>, dtype: DType) -> Result<()> {
-    if dtype.is_float() && dtype.size() == 1 {
+    if dtype.is_float8() {
         return not_implemented("random_update_from_to", dtype);
     }
     ensure!(!dtype.is_complex(), "check_random_bounds handles only integral, floating-point and boolean types");
