@@ -26,6 +26,7 @@ enum TpuErrorKind {
   TPU_OUT_OF_MEMORY = 2,
   TPU_INDEX_ERROR = 3,
   TPU_NO_KERNEL = 4,  // PyTorch's own refusal of an element type
+  TPU_TYPE_ERROR = 5,
 };
 
 // Arguments of a call are written as words; a word's low byte is its tag. What follows in brackets is further words.

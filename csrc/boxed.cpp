@@ -200,6 +200,18 @@ bool run_fill(const Op& op, torch::jit::Stack& stack) {
   return done;
 }
 
+// Runs `where`, whose condition may be of bytes still. PyTorch's meta kernel knows none.
+bool run_choice(const Op& op, torch::jit::Stack& stack) {
+  auto& condition = stack[stack.size() - op.arguments.size()];
+  if (condition.toTensor().scalar_type() == at::kByte) {
+    TORCH_WARN_ONCE(
+        "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of "
+        "PyTorch. Use a boolean condition instead.");
+    condition = condition.toTensor().to(at::kBool);
+  }
+  return run(op, stack);
+}
+
 // Runs a factorization, and raises what its last result tells if the call wants that. `aten::_linalg_solve_ex` is
 // `torch.linalg.solve_ex` to whoever reads the error.
 bool run_checked(const Op& op, torch::jit::Stack& stack) {
@@ -283,6 +295,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
   op->convolves = op->handle.operator_name() == c10::OperatorName("aten::convolution", "");
   op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
+  op->chooses = op->handle.operator_name().name == "aten::where";
   check(core().op_bind(number, names.data(), names.size()));
   return op;
 }
@@ -343,6 +356,7 @@ struct Kernel final : c10::OperatorKernel {
   Runner runner() const {
     if (op_->range) return &run_range;
     if (op_->fills) return &run_fill;
+    if (op_->chooses) return &run_choice;
     return op_->check_errors.has_value() ? &run_checked : &run;
   }
 

@@ -61,6 +61,7 @@ struct Op {
   bool range = false;  // is `arange` with an `out=`
   bool convolves = false;
   bool fills = false;  // is `fill_` or `zero_`
+  bool chooses = false;  // is `where`
   std::optional<size_t> check_errors;  // which argument says whether what its last result tells is an error
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}

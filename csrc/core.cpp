@@ -28,6 +28,8 @@ void raise_last_error() {
       throw c10::OutOfMemoryError(here, std::move(message));
     case TPU_INDEX_ERROR:
       throw c10::IndexError(here, std::move(message));
+    case TPU_TYPE_ERROR:
+      throw c10::TypeError(here, std::move(message));
     default:
       throw c10::Error(here, std::move(message));
   }

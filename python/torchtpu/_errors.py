@@ -43,6 +43,10 @@ class NoSuchIndex(CompileError, IndexError):
     """A dimension or place that a tensor does not have: PyTorch raises an ``IndexError``."""
 
 
+class WrongType(CompileError, TypeError):
+    """An element type that makes no sense there: PyTorch raises a ``TypeError``."""
+
+
 class NoKernel(CompileError, NotImplementedError):
     """An element type that PyTorch has no kernel for either: it raises a ``NotImplementedError``."""
 

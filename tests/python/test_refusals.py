@@ -102,6 +102,51 @@ def test_wide_unsigned_integers_do_not_mix(name: str) -> None:
     assert outcome(lambda: PROMOTED[name](on("tpu"))) == outcome(lambda: PROMOTED[name](on("cpu")))
 
 
+def complex_line(new: Callable[..., Tensor]) -> Tensor:
+    return new([1 + 2j, 3j])
+
+
+MEANINGLESS: dict[str, Call] = {
+    **{
+        name: lambda new, name=name: getattr(torch, name)(complex_line(new), complex_line(new))
+        for name in ("maximum", "minimum", "fmax", "fmin")
+    },
+    **{
+        name: lambda new, name=name: getattr(torch, name)(complex_line(new))
+        for name in ("sort", "argsort", "msort", "argmax", "argmin", "isposinf", "isneginf", "aminmax")
+    },
+    **{name: lambda new, name=name: getattr(torch.fft, name)(complex_line(new)) for name in ("rfft", "ihfft", "rfftn")},
+    "max": lambda new: complex_line(new).max(0),
+    "min": lambda new: complex_line(new).min(0),
+    "topk": lambda new: complex_line(new).topk(1),
+    "imag": lambda new: new([1.0]).imag,
+    "view_as_real": lambda new: torch.view_as_real(new([1.0])),
+    "view_as_complex": lambda new: torch.view_as_complex(complex_line(new)),
+    "istft": lambda new: torch.istft(new([[1.0]]), 1),
+    "searchsorted": lambda new: torch.searchsorted(complex_line(new), complex_line(new)),
+    "bernoulli": lambda new: torch.bernoulli(complex_line(new)),
+    "grid_sample": lambda new: torch.nn.functional.grid_sample(new([[[[1]]]]), new([[[[1, 1]]]])),
+    "binary_cross_entropy_with_logits": lambda new: torch.nn.functional.binary_cross_entropy_with_logits(
+        new([1]), new([1])
+    ),
+    "unravel_index": lambda new: torch.unravel_index(new([1.0]), (2,)),
+}
+
+
+@pytest.mark.parametrize("name", MEANINGLESS)
+@pytest.mark.filterwarnings("ignore:A window was not provided", "ignore:Default grid_sample")
+def test_types_that_make_no_sense(name: str) -> None:
+    assert_refused(MEANINGLESS[name])
+
+
+@pytest.mark.filterwarnings("ignore:where received a uint8")
+def test_a_choice_by_bytes() -> None:
+    def choose(new: Callable[..., Tensor]) -> Tensor:
+        return torch.where(new([2, 0], torch.uint8), new([1.0, 2.0]), new([3, 4]))
+
+    assert outcome(lambda: choose(on("tpu"))) == outcome(lambda: choose(on("cpu"))) == [1.0, 4.0]
+
+
 # --- indices and ranges -----------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, Call] = {

@@ -17,6 +17,8 @@ pub enum Kind {
     Index = 3,
     /// `NotImplementedError`: PyTorch has no kernel for the element type either.
     NoKernel = 4,
+    /// `TypeError`.
+    Type = 5,
 }
 
 /// A failure.
@@ -61,6 +63,7 @@ impl From<ir::Error> for Error {
         match error.kind() {
             ir::ErrorKind::Unsupported | ir::ErrorKind::DataDependent => Error::not_implemented(error.message()),
             ir::ErrorKind::Index => Error { kind: Kind::Index, message: error.message().to_owned() },
+            ir::ErrorKind::Type => Error { kind: Kind::Type, message: error.message().to_owned() },
             ir::ErrorKind::NoKernel => Error { kind: Kind::NoKernel, message: error.message().to_owned() },
             ir::ErrorKind::Internal => {
                 Error::internal(format!("{} ({})", error.message(), error.op().unwrap_or_default()))

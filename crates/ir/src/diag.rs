@@ -30,7 +30,7 @@ pub fn to_json(error: &Error) -> Value {
     json!({
         "severity": "error",
         "kind": match error.kind() {
-            ErrorKind::Invalid | ErrorKind::Index | ErrorKind::NoKernel => "invalid",
+            ErrorKind::Invalid | ErrorKind::Index | ErrorKind::Type | ErrorKind::NoKernel => "invalid",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::DataDependent => "data-dependent",
             ErrorKind::Internal => "internal",
@@ -52,7 +52,7 @@ fn render_with(error: &Error, source: Option<&str>, color: bool) -> String {
         false => text.to_owned(),
     };
     let title = match error.kind() {
-        ErrorKind::Invalid | ErrorKind::Index | ErrorKind::NoKernel => "error",
+        ErrorKind::Invalid | ErrorKind::Index | ErrorKind::Type | ErrorKind::NoKernel => "error",
         ErrorKind::Unsupported | ErrorKind::DataDependent => "error: not supported",
         ErrorKind::Internal => "internal error",
     };

@@ -10,6 +10,8 @@ pub enum ErrorKind {
     Invalid,
     /// As [`Invalid`](ErrorKind::Invalid), about a dimension or place that a tensor does not have: PyTorch's `IndexError`.
     Index,
+    /// As [`Invalid`](ErrorKind::Invalid), about an element type that makes no sense there: PyTorch's `TypeError`.
+    Type,
     /// As [`Invalid`](ErrorKind::Invalid), about an element type that PyTorch has no kernel for: PyTorch's
     /// `NotImplementedError`.
     NoKernel,
@@ -51,6 +53,10 @@ impl Error {
     /// A dimension or place that a tensor does not have, or something that can be no index.
     pub fn index(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Index, message)
+    }
+    /// An element type that makes no sense there.
+    pub fn wrong_type(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Type, message)
     }
     /// An element type that PyTorch has no kernel for either.
     pub fn no_kernel(message: impl Into<String>) -> Error {
@@ -154,6 +160,23 @@ macro_rules! ensure {
 #[macro_export]
 macro_rules! no_index {
     ($($t:tt)*) => { return Err($crate::Error::index(format!($($t)*))) };
+}
+
+/// Returns a `Type` error with a formatted message.
+#[macro_export]
+macro_rules! wrong_type {
+    ($($t:tt)*) => { return Err($crate::Error::wrong_type(format!($($t)*))) };
+}
+
+/// Returns a `Type` error unless the condition holds.
+#[macro_export]
+macro_rules! ensure_type {
+    ($cond:expr, $($t:tt)*) => {
+        match $cond {
+            true => {}
+            false => $crate::wrong_type!($($t)*),
+        }
+    };
 }
 
 /// Returns a `NoKernel` error with a formatted message.

@@ -4,7 +4,7 @@ use crate::session;
 use driver::Runner;
 use eager::{Core, Operand, Produced, RegionReport, abi};
 use ir::import::InputType;
-use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError};
+use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ fn raise(error: eager::Error) -> PyErr {
     match error.kind {
         eager::Kind::Runtime => PyRuntimeError::new_err(error.message),
         eager::Kind::NotImplemented | eager::Kind::NoKernel => PyNotImplementedError::new_err(error.message),
+        eager::Kind::Type => PyTypeError::new_err(error.message),
         eager::Kind::Index => PyIndexError::new_err(error.message),
         eager::Kind::OutOfMemory => Python::attach(|py| out_of_memory(py, &error.message).unwrap_or_else(|e| e)),
     }

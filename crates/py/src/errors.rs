@@ -30,6 +30,7 @@ fn class(error: &Error) -> &'static str {
         Error::Program(e) if e.kind() == ErrorKind::Unsupported => "UnsupportedOp",
         Error::Program(e) if e.kind() == ErrorKind::DataDependent => "DataDependentOp",
         Error::Program(e) if e.kind() == ErrorKind::Index => "NoSuchIndex",
+        Error::Program(e) if e.kind() == ErrorKind::Type => "WrongType",
         Error::Program(e) if e.kind() == ErrorKind::NoKernel => "NoKernel",
         Error::Program(_) | Error::Compile(_) => "CompileError",
         Error::Execute(_) | Error::Argument(_) => "ExecutionError",

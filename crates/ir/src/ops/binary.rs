@@ -6,7 +6,7 @@ use super::{Call, OpDef, Outs, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{Binary, DType, ensure, ensure_kernel};
+use crate::{Binary, DType, ensure, ensure_kernel, ensure_type};
 use std::f64::consts::LN_2;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -81,8 +81,21 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["copysign_.Scalar", "copysign.Scalar_out"]),
     OpDef::new(
         "aten::logaddexp(Tensor self, Tensor other) -> Tensor",
-        |c, b| one(on_floats(c, b, "logaddexp", result_type(c, b, &both(c, b)?)?, logaddexp)?),
-        LOGADDEXP_SAMPLES,
+        |c, b| {
+            let dtype = result_type(c, b, &both(c, b)?)?;
+            if dtype.is_complex() {
+                return one(elementwise_rounded(c, b, both(c, b)?, dtype, |[x, y]| complex_logaddexp(x, y))?);
+            }
+            one(on_floats(c, b, "logaddexp", dtype, logaddexp)?)
+        },
+        &[
+            ok("f32[3,4], f32[4]"),
+            ok("f32[5]{inf,-inf,nan,100,-inf}, f32[5]{inf,-inf,1,-100,inf}"),
+            ok("bf16[9], bf16[9]"),
+            ok("c64[3,4], c64[4]"),
+            ok("c128[5], f32[5]{-inf,1,nan,100,inf}"),
+            err("i64[2], i64[2]", "not implemented for 'Long'"),
+        ],
     )
     .variants(&["logaddexp.out"]),
     OpDef::new(
@@ -91,7 +104,11 @@ pub(super) static OPS: &[OpDef] = &[
             let dtype = result_type(c, b, &both(c, b)?)?;
             one(on_floats(c, b, "logaddexp2", dtype, |x, y| logaddexp(x * LN_2, y * LN_2) * (1.0 / LN_2))?)
         },
-        LOGADDEXP_SAMPLES,
+        &[
+            ok("f32[3,4], f32[4]"),
+            ok("f32[5]{inf,-inf,nan,100,-inf}, f32[5]{inf,-inf,1,-100,inf}"),
+            err("c64[2], c64[2]", "not implemented for 'ComplexFloat'"),
+        ],
     )
     .variants(&["logaddexp2.out"]),
     OpDef::new("aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", xlogy_op, XLOGY_SAMPLES)
@@ -227,13 +244,6 @@ const ATAN2_SAMPLES: &[super::Sample] = &[
     err("c64[2], c64[2]", "not implemented for 'ComplexFloat'"),
 ];
 
-const LOGADDEXP_SAMPLES: &[super::Sample] = &[
-    ok("f32[3,4], f32[4]"),
-    ok("f32[5]{inf,-inf,nan,100,-inf}, f32[5]{inf,-inf,1,-100,inf}"),
-    ok("bf16[9], bf16[9]"),
-    err("i64[2], i64[2]", "not implemented for 'Long'"),
-];
-
 const XLOGY_SAMPLES: &[super::Sample] = &[
     ok("f32[3,4], f32[4]{0..3}"),
     ok("f32[5]{0,0,0,1,nan}, f32[5]{nan,0,inf,0,2}"),
@@ -267,7 +277,7 @@ fn extremum(
 ) -> Result<Outs> {
     let operands = both(c, b)?;
     let dtype = result_type(c, b, &operands)?;
-    ensure!(!dtype.is_complex(), "{name} not implemented for complex tensors.");
+    ensure_type!(!dtype.is_complex(), "{name} not implemented for complex tensors.");
     one(elementwise(c, b, operands, dtype, |[x, y]| f(x, y))?)
 }
 
@@ -290,6 +300,20 @@ fn hypot<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
 fn logaddexp<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
     let sum = x.max(y) + (-(x - y).abs()).exp().ln_1p();
     (x.is_inf() & x.equals(y)).select(x, sum)
+}
+
+/// The same of complex numbers, where the one of the greater real part is kept as it is, as PyTorch does: its imaginary part
+/// may lie outside of what a logarithm gives.
+fn complex_logaddexp<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
+    let is_low = x.real().less(y.real());
+    let (low, high) = (is_low.select(x, y), is_low.select(y, x));
+    // Not `exp` of the difference where that is nothing: the angle may be infinite there.
+    let is_far = (low.real() - high.real()).equals(f64::NEG_INFINITY);
+    let sum = is_far.select(high, high + (low - high).exp().ln_1p());
+    let endless = low.real().is_inf() & low.real().equals(high.real());
+    let of_endless = low.real().less(0.0).select(low, (low.exp() + high.exp()).ln());
+    let nan = x.real().constant(f64::NAN);
+    (x.is_nan() | y.is_nan()).select(nan.complex(nan), endless.select(of_endless, sum))
 }
 
 /// `x * log`, where `log` is of `y`: 0 for `x = 0` unless `y` is NaN.

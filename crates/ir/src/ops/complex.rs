@@ -6,7 +6,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
 use crate::error::Result;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ensure_type};
 
 /// The conjugate transpose of matrices: a view of real ones. That of complex ones is a copy here.
 macro_rules! adjoint {
@@ -96,14 +96,14 @@ fn real(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn imag(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
-    ensure!(b.dtype(v).is_complex(), "imag is not implemented for tensors with non-complex dtypes.");
+    ensure_type!(b.dtype(v).is_complex(), "imag is not implemented for tensors with non-complex dtypes.");
     one(Lens::Imag.see(b, v)?)
 }
 
 /// Real and imaginary parts side by side in a new last dimension.
 fn parts(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
-    ensure!(b.dtype(v).is_complex(), "view_as_real is only supported for complex tensors");
+    ensure_type!(b.dtype(v).is_complex(), "view_as_real is only supported for complex tensors");
     one(Lens::Parts.see(b, v)?)
 }
 

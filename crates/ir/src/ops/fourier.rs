@@ -13,7 +13,7 @@ use crate::graph::ValueId;
 use crate::literal::Literal;
 use crate::op::{Binary, DotGeneral, Precision, Unary};
 use crate::types::{Dims, Shape, TensorType};
-use crate::{DType, Number, ensure, unsupported};
+use crate::{DType, Number, ensure, ensure_type, unsupported};
 use std::f64::consts::TAU;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -95,7 +95,7 @@ fn normalised(c: &Call<'_>, b: &Builder, v: ValueId, extents: &[usize]) -> Resul
 fn real_to_complex(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (v, dims) = operand(c, b)?;
     let dtype = b.dtype(v);
-    ensure!(dtype.is_float(), "Only supports floating-point dtypes, but found: {}", torch_name(dtype));
+    ensure_type!(dtype.is_float(), "Only supports floating-point dtypes, but found: {}", torch_name(dtype));
     let wide = complex(dtype)?;
     let n = extents(b, v, &dims);
     let mut v = b.convert(v, wide)?;
@@ -111,7 +111,7 @@ fn real_to_complex(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn is_complex(b: &Builder, v: ValueId) -> Result<()> {
     let dtype = b.dtype(v);
-    ensure!(dtype.is_complex(), "Only supports complex dtypes, but found: {}", torch_name(dtype));
+    ensure_type!(dtype.is_complex(), "Only supports complex dtypes, but found: {}", torch_name(dtype));
     Ok(())
 }
 

@@ -145,6 +145,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("bf16[2,3], bf16[2,3]{0..1}, none, none, 2"),
             ok("f32[2,3], f32[2,3]{0..1}, none, f32[3], 0"),
             err("f32[2,3], f32[3]{0..1}", "output with shape [3] doesn't match the broadcast shape [2, 3]"),
+            err("i64[2], f32[2]{0..1}", "\"log_sigmoid_cpu\" not implemented for 'Long'"),
         ],
     )
     .variants(&["binary_cross_entropy_with_logits.out"]),
@@ -345,6 +346,10 @@ fn with_logits(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         if let Some(v) = c.optional_tensor(b, name)? {
             dtype = promote_types(dtype, b.dtype(v))?;
         }
+    }
+    let logits = b.dtype(c.tensor(b, "self")?);
+    if !logits.is_float() {
+        return not_implemented("log_sigmoid_cpu", logits);
     }
     let wide = dtype.accumulator();
     let (x, target) = (b.convert(x, wide)?, b.convert(target, wide)?);

@@ -7,7 +7,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure, ensure_kernel, unsupported};
+use crate::{DType, ensure_kernel, ensure_type, unsupported};
 use std::f64::consts::PI;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -286,12 +286,12 @@ fn isreal(b: &Builder, v: ValueId) -> Result<ValueId> {
 }
 
 fn isposinf(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
-    ensure!(!b.dtype(v).is_complex(), "isposinf does not support complex inputs.");
+    ensure_type!(!b.dtype(v).is_complex(), "isposinf does not support complex inputs.");
     on_parts(b, v, 0.0, |x| x.equals(f64::INFINITY), |re, _| re)
 }
 
 fn isneginf(_: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
-    ensure!(!b.dtype(v).is_complex(), "isneginf does not support complex inputs.");
+    ensure_type!(!b.dtype(v).is_complex(), "isneginf does not support complex inputs.");
     on_parts(b, v, 0.0, |x| x.equals(f64::NEG_INFINITY), |re, _| re)
 }
 

@@ -182,6 +182,9 @@ fn bucketize(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId) -> Resu
 fn passed(c: &Call<'_>, b: &Builder, boundaries: ValueId, v: ValueId, right: bool) -> Result<Outs> {
     let out = if c.flag("out_int32")? { DType::I32 } else { DType::I64 };
     let dtype = super::support::promote_types(b.dtype(boundaries), b.dtype(v))?;
+    if dtype == DType::Bool || dtype.is_complex() {
+        return not_implemented("searchsorted_out_cpu", dtype);
+    }
     let (limits, shape) = (b.shape(boundaries), b.shape(v));
     let (last, n) = (limits.len() - 1, limits[limits.len() - 1]);
     if n == 0 {

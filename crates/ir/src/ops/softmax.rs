@@ -65,7 +65,7 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
         |c, b| {
-            backward(c, b, |b, grad, output, d| {
+            backward(c, b, "softmax_backward_lastdim_kernel_impl", |b, grad, output, d| {
                 let dot = over(b, b.reduce(b.multiply(grad, output)?, Reducer::Add, &[d])?, grad, d)?;
                 formula(b, [grad, output, dot], |[g, y, s]| (g - s) * y)
             })
@@ -75,13 +75,14 @@ pub(super) static OPS: &[OpDef] = &[
             ok("bf16[3,4], bf16[3,4]{0..1}, 0, bf16"),
             ok("f32[], f32[], 0, f32"),
             ok("f32[3,0], f32[3,0], 1, f32"),
+            err("i64[3,4], i64[3,4], 1, i64", "not implemented for 'Long'"),
         ],
     )
     .variants(&["_softmax_backward_data.out"]),
     OpDef::new(
         "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
         |c, b| {
-            backward(c, b, |b, grad, output, d| {
+            backward(c, b, "log_softmax_backward_lastdim_kernel_impl", |b, grad, output, d| {
                 let sum = over(b, b.reduce(grad, Reducer::Add, &[d])?, grad, d)?;
                 formula(b, [grad, output, sum], |[g, y, s]| g - y.exp() * s)
             })
@@ -183,12 +184,16 @@ fn forward(c: &Call<'_>, b: &Builder, name: &str, dtype: Option<DType>, f: Along
 fn backward(
     c: &Call<'_>,
     b: &Builder,
+    kernel: &str,
     f: impl FnOnce(&Builder, ValueId, ValueId, usize) -> Result<ValueId>,
 ) -> Result<Outs> {
     let (grad, output) = (c.tensor(b, "grad_output")?, c.tensor(b, "output")?);
     let shape = b.shape(grad);
     ensure!(shape == b.shape(output), "the gradient is {shape:?}, but the output {:?}", b.shape(output));
     let dtype = c.optional_dtype("input_dtype")?.unwrap_or(b.dtype(grad));
+    if !b.dtype(grad).is_float() {
+        return not_implemented(kernel, b.dtype(grad));
+    }
     let wide = b.dtype(grad).accumulator();
     let ((g, d), (y, _)) = (with_dim(c, b, grad)?, with_dim(c, b, output)?);
     let grad_input = f(b, b.convert(g, wide)?, b.convert(y, wide)?, d)?;

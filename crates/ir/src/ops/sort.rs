@@ -10,7 +10,7 @@ use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer};
 use crate::types::Shape;
-use crate::{DType, ensure, ensure_kernel, no_index};
+use crate::{DType, ensure, ensure_kernel, ensure_type, no_index};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -133,7 +133,7 @@ pub(super) static OPS: &[OpDef] = &[
 /// Values in order along `d`, and where each came from; equals keep their order. A 0-d tensor is in order.
 pub(super) fn sorted(b: &Builder, v: ValueId, d: usize, descending: bool) -> Result<(ValueId, ValueId)> {
     let shape = b.shape(v);
-    ensure!(!b.dtype(v).is_complex(), "Sort does not support complex dtypes on CPU");
+    ensure_type!(!b.dtype(v).is_complex(), " Sort does not support complex dtypes on CPU");
     if shape.is_empty() {
         return Ok((v, b.full(Number::Int(0), DType::I64, &[])?));
     }
@@ -161,6 +161,7 @@ fn topk(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let d = dim(c.int("dim")?, shape.len())?;
     let extent = shape.get(d).copied().unwrap_or(1);
     ensure!(k >= 0 && k as usize <= extent, "selected index k out of range");
+    ensure_type!(!b.dtype(v).is_complex(), " topk does not support complex dtypes on CPU");
     ensure_kernel!(b.dtype(v) != DType::Bool, "topk does not support bool dtypes on CPU");
     if shape.is_empty() {
         return many([v, b.full(Number::Int(0), DType::I64, &[])?]);

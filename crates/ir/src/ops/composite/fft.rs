@@ -6,7 +6,7 @@ use super::{Torch, call};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure, invalid};
+use crate::{DType, ensure, ensure_type, invalid};
 
 /// `aten::fft_NAME` over one dimension.
 macro_rules! over_one {
@@ -225,7 +225,7 @@ fn from_real(t: Torch<'_>, name: &str, forward: bool, onesided: bool) -> Result<
 
 fn is_real(t: Torch<'_>, what: &str) -> Result<()> {
     let dtype = t.c.dtype_of("self")?;
-    ensure!(!dtype.is_complex(), "{what}, but got {}", torch_name(dtype));
+    ensure_type!(!dtype.is_complex(), "{what}, but got {}", torch_name(dtype));
     Ok(())
 }
 

@@ -379,6 +379,7 @@ fn interpolated(t: Torch<'_>, sorted: ValueId, q: ValueId, how: &str, skips_nan:
 fn mvlgamma(t: Torch<'_>) -> Result<ValueId> {
     let (v, p) = (t.c.tensor(t.b, "self")?, t.c.int("p")?);
     ensure!(p >= 1, "p has to be greater than or equal to 1");
+    ensure!(t.b.dtype(v) != DType::Bool, "The input tensor may not be a boolean tensor.");
     let dtype = super::super::support::to_float(t.c, t.b.dtype(v));
     ensure!(!dtype.is_complex(), "mvlgamma: not implemented for '{}'", torch_name(dtype));
     let shifts = call!(t, "arange.start_step", (1 - p) as f64 * 0.5, 0.5, 0.5, dtype)?;

@@ -5,7 +5,7 @@ use super::super::{OpDef, Sample, err, ok};
 use super::{Torch, call, composite};
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, Number, ensure, ensure_kernel, unsupported};
+use crate::{DType, Number, ensure, ensure_kernel, ensure_type, unsupported};
 use std::f64::consts::PI;
 
 /// A window: schema up to its options, the numbers of its shape, and the shape.
@@ -335,7 +335,7 @@ fn stft(t: Torch<'_>, v: ValueId) -> Result<ValueId> {
 /// The extents and numbers that an inverse has, checked as PyTorch does.
 fn check_istft(t: Torch<'_>, v: ValueId, n: i64) -> Result<([i64; 2], bool)> {
     let shape = t.b.shape(v);
-    ensure!(
+    ensure_type!(
         t.b.dtype(v).is_complex(),
         "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
     );

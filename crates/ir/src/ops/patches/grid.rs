@@ -10,7 +10,7 @@ use crate::graph::ValueId;
 use crate::op::Gather;
 use crate::ops::expr::{Expr, formula};
 use crate::ops::index::put_points;
-use crate::ops::support::{like, torch_name};
+use crate::ops::support::{like, not_implemented, torch_name};
 use crate::ops::{Call, Outs, one};
 use crate::types::{Dims, Shape};
 use crate::{Binary, Combiner, DType, Number, Reducer, ensure};
@@ -37,6 +37,10 @@ fn check(c: &Call<'_>, b: &Builder, spatial: usize) -> Result<()> {
     );
     let (d, e) = (b.dtype(x), b.dtype(grid));
     ensure!(d == e, "expected scalar type {} but found {}", torch_name(d), torch_name(e));
+    if !d.is_float() {
+        let kernel = if spatial == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler3d_cpu" };
+        return not_implemented(kernel, d);
+    }
     Ok(())
 }
 

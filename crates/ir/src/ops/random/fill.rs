@@ -4,7 +4,8 @@ use super::super::support::{broadcast_to, scalar_like};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::new::integers;
 use super::{
-    as_dtype, bernoulli, bits, continuous, open_uniform, standard_exponential, standard_normal_as, uniform, wide,
+    as_dtype, bernoulli, bits, continuous, countable, open_uniform, standard_exponential, standard_normal_as, uniform,
+    wide,
 };
 use crate::builder::Builder;
 use crate::error::Result;
@@ -19,6 +20,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let p = c.tensor(b, "self")?;
+            countable(b.dtype(p), "bernoulli_tensor_cpu_self_")?;
             continuous(b.dtype(p), "bernoulli_tensor_cpu_p_")?;
             one(b.convert(bernoulli(b, p)?, b.dtype(p))?)
         },
@@ -30,6 +32,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let (p, to) = (c.scalar("p")?, c.dtype_of("self")?);
+            countable(to, "bernoulli_scalar_cpu_")?;
             let good = c.requires(&p, |p| (0.0..=1.0).contains(&p));
             ensure!(good, "bernoulli_ expects p to be in [0, 1], but got p={}", p.now().as_f64());
             let p = broadcast_to(b, c.scalar_value(b, &p, DType::F32)?, &c.layout("self")?.sizes)?;
@@ -39,6 +42,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[20,30], 0.25"),
             ok("i64[4], 1.0"),
             ok("f32[0], 0.0"),
+            err("c64[3], 0.5", "not implemented for 'ComplexFloat'"),
             err("f32[3], 2.0", "bernoulli_ expects p to be in [0, 1], but got p=2"),
         ],
     )
@@ -47,6 +51,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
         |c, b| {
             let p = c.tensor(b, "p")?;
+            countable(c.dtype_of("self")?, "bernoulli_tensor_cpu_self_")?;
             continuous(b.dtype(p), "bernoulli_tensor_cpu_")?;
             let p = broadcast_to(b, p, &c.layout("self")?.sizes)?;
             one(b.convert(bernoulli(b, p)?, c.dtype_of("self")?)?)

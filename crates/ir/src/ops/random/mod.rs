@@ -106,6 +106,12 @@ fn wide(dtype: DType) -> DType {
     if dtype.real() == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
+/// Refuses to round to a complex type.
+fn countable(dtype: DType, kernel: &str) -> Result<()> {
+    ensure_kernel!(!dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
+    Ok(())
+}
+
 fn continuous(dtype: DType, kernel: &str) -> Result<()> {
     ensure_kernel!(dtype.is_float() || dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
     Ok(())

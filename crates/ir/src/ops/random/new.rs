@@ -276,6 +276,8 @@ fn randperm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 }
 
 fn normal_of(c: &Call<'_>, b: &Builder, mean: Option<ValueId>, std: Option<ValueId>) -> Result<Outs> {
+    let is_complex = std.is_some_and(|v| b.dtype(v).is_complex());
+    ensure!(!is_complex, "normal expects standard deviation to be non-complex");
     let given: Vec<ValueId> = [mean, std].into_iter().flatten().collect();
     let dtype = match (mean, std) {
         (Some(m), Some(_)) => b.dtype(m),

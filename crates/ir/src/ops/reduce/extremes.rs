@@ -1,7 +1,7 @@
 //! Greatest and least elements, and where they stand.
 
 use super::super::index::index_dtype;
-use super::super::support::{dims_or_all, not_implemented};
+use super::super::support::{dims_or_all, not_implemented, torch_name};
 use super::super::{Call, OpDef, Outs, err, many, ok, one};
 use super::{Over, optional_dim};
 use crate::builder::Builder;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::Reducer;
 use crate::types::Dims;
-use crate::{DType, ensure, ensure_kernel, invalid, no_index};
+use crate::{DType, ensure, ensure_kernel, ensure_type, invalid, no_index, wrong_type};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -147,7 +147,14 @@ fn several(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Ou
 
 fn ordered(b: &Builder, v: ValueId, name: &str) -> Result<()> {
     let dtype = b.dtype(v);
-    if dtype.is_complex() { not_implemented(name, dtype) } else { Ok(()) }
+    if !dtype.is_complex() {
+        return Ok(());
+    }
+    match name {
+        "argmax" | "argmin" => wrong_type!("{name}(): does not support complex input"),
+        "aminmax" => wrong_type!("aminmax not implemented for {}", torch_name(dtype)),
+        _ => not_implemented(name, dtype),
+    }
 }
 
 fn everything(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {
@@ -175,7 +182,7 @@ pub(in super::super) fn reduce_arg(
 
 fn along(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {
     let over = Over::dims(c, b)?;
-    ensure!(!b.dtype(over.v).is_complex(), "{name}(): does not support complex input");
+    ensure_type!(!b.dtype(over.v).is_complex(), "{name}(): does not support complex input");
     over.some(b, name)?;
     let (values, indices) = reduce_arg(b, over.v, over.dims.first().copied().unwrap_or(0), reducer)?;
     many([over.kept(b, values)?, over.kept(b, indices)?])
