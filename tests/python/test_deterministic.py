@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-RUNS = int(os.environ.get("TORCHTPU_SAME_RUNS", "3"))
+RUNS = int(os.environ.get("TORCHTPU_SAME_RUNS", "2"))
 THREADS = (1, 2, 4)
 
 

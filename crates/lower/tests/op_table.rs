@@ -27,10 +27,31 @@ const DETERMINED: [(&str, usize); 6] = [
     ("aten::svd.default", 1),
 ];
 
+// In quarters, for several processors.
 #[test]
-fn every_sample() {
+fn every_sample_of_the_first_quarter() {
+    every_fourth(0);
+}
+
+#[test]
+fn every_sample_of_the_second_quarter() {
+    every_fourth(1);
+}
+
+#[test]
+fn every_sample_of_the_third_quarter() {
+    every_fourth(2);
+}
+
+#[test]
+fn every_sample_of_the_last_quarter() {
+    every_fourth(3);
+}
+
+/// Compares the samples of every fourth op, from `first` on.
+fn every_fourth(first: usize) {
     let mut j = Judge::new();
-    for def in all() {
+    for def in all().skip(first).step_by(4) {
         let name = Schema::parse(def.schema).unwrap().name;
         let entry = find(&name).unwrap();
         for sample in def.samples.iter().filter(|s| s.error.is_none()) {
