@@ -12,7 +12,7 @@ import pytest
 import torch
 
 TORCH = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-# Wheels for other processors hold no MKL; their products are XLA's, as in test_without_a_blas.
+# Wheels for other processors hold no MKL; their products are XLA's.
 HAS_MKL = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
 needs_mkl = pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
 
@@ -53,8 +53,16 @@ def programs(folder: Path) -> str:
 TELL = "    print(*map(torchtpu.stats().get, ('blas', 'compiles', 'disk_hits')))\n"
 
 
-@needs_mkl
 def test_products_are_called_and_found_again_by_who_calls_the_same(tmp_path: Path) -> None:
+    if HAS_MKL:
+        called(tmp_path)
+    assert run(STEP + TELL, tmp_path, TORCHTPU_CPU_BLAS="").split() == ["None", "1", "0"]
+    text = programs(tmp_path)
+    assert "custom_call" not in text
+    assert text.count("stablehlo.dot_general") == 2
+
+
+def called(tmp_path: Path) -> None:
     assert run(STEP + TELL, tmp_path).split() == [str(TORCH), "1", "0"]
     text = programs(tmp_path)
     assert text.count('call_target_name = "torchtpu.product"') == 2
@@ -62,19 +70,6 @@ def test_products_are_called_and_found_again_by_who_calls_the_same(tmp_path: Pat
     assert "transpose" not in text, "operands are taken as they lie"
     assert run(STEP + TELL, tmp_path).split() == [str(TORCH), "0", "1"]
     shutil.rmtree(tmp_path / "dump")
-    without_a_blas(tmp_path)
-
-
-@pytest.mark.skipif(HAS_MKL, reason="done where there is one to do without")
-def test_without_a_blas(tmp_path: Path) -> None:
-    without_a_blas(tmp_path)
-
-
-def without_a_blas(folder: Path) -> None:
-    assert run(STEP + TELL, folder, TORCHTPU_CPU_BLAS="").split() == ["None", "1", "0"]
-    text = programs(folder)
-    assert "custom_call" not in text
-    assert text.count("stablehlo.dot_general") == 2
 
 
 @pytest.mark.parametrize("named", ["/no/such/library.so", sys.executable])

@@ -139,6 +139,11 @@ def test_types_that_make_no_sense(name: str) -> None:
     assert_refused(MEANINGLESS[name])
 
 
+def test_types_that_make_no_sense_in_a_compiled_program() -> None:
+    with pytest.raises(TypeError, match="maximum not implemented for complex tensors"):
+        torch.compile(torch.maximum, backend="torchtpu")(complex_line(on("cpu")), complex_line(on("cpu")))
+
+
 @pytest.mark.filterwarnings("ignore:where received a uint8")
 def test_a_choice_by_bytes() -> None:
     def choose(new: Callable[..., Tensor]) -> Tensor:

@@ -9,10 +9,9 @@ pub(super) mod gradients;
 pub(super) mod new;
 pub(super) mod rejection;
 
-use super::support::torch_name;
+use super::support::not_implemented;
 use crate::builder::Builder;
 use crate::dtype::DType;
-use crate::ensure_kernel;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
@@ -108,11 +107,9 @@ fn wide(dtype: DType) -> DType {
 
 /// Refuses to round to a complex type.
 fn countable(dtype: DType, kernel: &str) -> Result<()> {
-    ensure_kernel!(!dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
-    Ok(())
+    if dtype.is_complex() { not_implemented(kernel, dtype) } else { Ok(()) }
 }
 
 fn continuous(dtype: DType, kernel: &str) -> Result<()> {
-    ensure_kernel!(dtype.is_float() || dtype.is_complex(), "\"{kernel}\" not implemented for '{}'", torch_name(dtype));
-    Ok(())
+    if dtype.is_float() || dtype.is_complex() { Ok(()) } else { not_implemented(kernel, dtype) }
 }

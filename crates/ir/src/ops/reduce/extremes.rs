@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::op::Reducer;
 use crate::types::Dims;
-use crate::{DType, ensure, ensure_kernel, ensure_type, invalid, no_index, wrong_type};
+use crate::{DType, ensure, ensure_kernel, ensure_type, invalid, no_index};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -147,14 +147,13 @@ fn several(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Ou
 
 fn ordered(b: &Builder, v: ValueId, name: &str) -> Result<()> {
     let dtype = b.dtype(v);
-    if !dtype.is_complex() {
-        return Ok(());
-    }
-    match name {
-        "argmax" | "argmin" => wrong_type!("{name}(): does not support complex input"),
-        "aminmax" => wrong_type!("aminmax not implemented for {}", torch_name(dtype)),
-        _ => not_implemented(name, dtype),
-    }
+    if dtype.is_complex() { not_implemented(name, dtype) } else { Ok(()) }
+}
+
+/// As [`ordered`], of what also asks where the extreme is.
+fn has_places(b: &Builder, v: ValueId, name: &str) -> Result<()> {
+    ensure_type!(!b.dtype(v).is_complex(), "{name}(): does not support complex input");
+    Ok(())
 }
 
 fn everything(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {
@@ -182,7 +181,7 @@ pub(in super::super) fn reduce_arg(
 
 fn along(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<Outs> {
     let over = Over::dims(c, b)?;
-    ensure_type!(!b.dtype(over.v).is_complex(), "{name}(): does not support complex input");
+    has_places(b, over.v, name)?;
     over.some(b, name)?;
     let (values, indices) = reduce_arg(b, over.v, over.dims.first().copied().unwrap_or(0), reducer)?;
     many([over.kept(b, values)?, over.kept(b, indices)?])
@@ -192,7 +191,7 @@ fn index_of(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<O
     let (v, keep) = (c.tensor(b, "self")?, c.flag("keepdim")?);
     let (rank, dtype) = (b.rank(v), b.dtype(v));
     ensure_kernel!(dtype != DType::Bool, "{name}(): does not support bool input");
-    ordered(b, v, name)?;
+    has_places(b, v, name)?;
     let Some(d) = optional_dim(c, "dim", rank)? else {
         let over = Over { v, dims: (0..rank).collect(), keep };
         let n = b.ty(v)?.numel();
@@ -209,7 +208,8 @@ fn index_of(c: &Call<'_>, b: &Builder, name: &str, reducer: Reducer) -> Result<O
 }
 
 fn aminmax(b: &Builder, over: &Over, along: bool) -> Result<Outs> {
-    ordered(b, over.v, "aminmax")?;
+    let dtype = b.dtype(over.v);
+    ensure_type!(!dtype.is_complex(), "aminmax not implemented for {}", torch_name(dtype));
     match along {
         true => over.some(b, "aminmax")?,
         false if b.ty(over.v)?.numel() == 0 => {
