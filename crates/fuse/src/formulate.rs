@@ -46,8 +46,6 @@ use self::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head, Options, Platform};
 use ir::op::{Convolution, DotGeneral, Reducer};
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
-use rustc_hash::FxHashMap;
-use std::sync::Arc;
 
 /// `graph` with its convolutions in the formulation and the layout that is fastest on the platform, bodies of loops and
 /// branches included. Inputs and outputs stay as they are. Takes linear time.
@@ -187,27 +185,12 @@ impl Formulating<'_> {
         self.ops(&graph, OF_LOOPS)
     }
 
-    /// `graph` with its bodies formulated, shared ones once.
+    /// `graph` with its bodies formulated.
     fn bodies(&mut self, graph: &Graph) -> Result<Graph> {
-        if graph.nodes().iter().all(|n| n.bodies.is_empty()) {
-            return Ok(graph.clone());
-        }
-        let mut known: FxHashMap<*const Graph, Arc<Graph>> = FxHashMap::default();
-        let mut to = Rebuild::of(graph);
-        for node in graph.nodes() {
-            let within = Some(self.within.unwrap_or(node.loc));
-            let mut bodies = vec![];
-            for body in &node.bodies {
-                let done = match known.get(&Arc::as_ptr(body)) {
-                    Some(done) => done.clone(),
-                    None => Arc::new(Formulating { changes: self.changes, within }.graph(body)?),
-                };
-                known.insert(Arc::as_ptr(body), done.clone());
-                bodies.push(done);
-            }
-            to.keep(&Node { bodies, ..node.clone() });
-        }
-        Ok(to.finish(graph))
+        graph.map_bodies(|body, holder| {
+            let within = Some(self.within.unwrap_or(holder));
+            Formulating { changes: self.changes, within }.graph(body)
+        })
     }
 
     /// `graph` with each op said as the first of `rules` that applies to it would have it.

@@ -19,16 +19,18 @@ const MOST: usize = 224;
 /// has 10 to 20.
 const REMADE: usize = 24;
 
-/// `graph` with every window optimized.
+/// `graph` with every window optimized, bodies of loops and branches first. In a body, changes are told as made `within` the
+/// node that holds it: locations of a body mean nothing outside.
 ///
 /// # Errors
 /// As [`window::optimize`].
-pub(crate) fn optimize(graph: &Graph, rules: &[Ready], changes: &mut Changes) -> Result<Graph> {
-    let mut joined = Joined::new(graph);
+pub(crate) fn optimize(graph: &Graph, rules: &[Ready], within: Option<LocId>, changes: &mut Changes) -> Result<Graph> {
+    let graph = graph.map_bodies(|body, holder| optimize(body, rules, within.or(Some(holder)), changes))?;
+    let mut joined = Joined::new(&graph, within);
     let mut seen: FxHashMap<String, Arc<Optimized>> = FxHashMap::default();
-    let (reads, remade) = (last_reads(graph), remade(graph));
-    for range in cut(graph, &reads, &remade) {
-        let window = Window::new(graph, range, &reads, &remade);
+    let (reads, remade) = (last_reads(&graph), remade(&graph));
+    for range in cut(&graph, &reads, &remade) {
+        let window = Window::new(&graph, range, &reads, &remade);
         let key = ir::text::canonical(&window.graph);
         let mut optimized = match seen.get(&key) {
             Some(known) => known.clone(),
@@ -41,7 +43,7 @@ pub(crate) fn optimize(graph: &Graph, rules: &[Ready], changes: &mut Changes) ->
         }
         joined.add(&window, &optimized, changes);
     }
-    Ok(joined.finish(graph))
+    Ok(joined.finish(&graph))
 }
 
 /// The position of the last node that reads each value; that of the end for outputs, of itself for what nothing reads.
@@ -166,10 +168,11 @@ struct Joined {
     /// The value behind each value of the graph that was optimized.
     values: Vec<ValueId>,
     known: FxHashMap<(Op, Operands, Vec<usize>), ValueId>,
+    within: Option<LocId>,
 }
 
 impl Joined {
-    fn new(graph: &Graph) -> Joined {
+    fn new(graph: &Graph, within: Option<LocId>) -> Joined {
         let mut made = Graph::new(graph.name.clone());
         made.locs = graph.locs.clone();
         let mut values = vec![ValueId::new(0); graph.nodes().len()];
@@ -178,13 +181,14 @@ impl Joined {
             values[input.value.index()] = value;
             made.inputs.push(ir::Input { value, ..input.clone() });
         }
-        Joined { graph: made, values, known: FxHashMap::default() }
+        Joined { graph: made, values, known: FxHashMap::default(), within }
     }
 
     fn add(&mut self, window: &Window, optimized: &Optimized, changes: &mut Changes) {
         let place = |loc: LocId| loc.index().checked_sub(1).map_or(LocId::UNKNOWN, |i| window.locs[i]);
         for change in &optimized.used {
-            changes.push(Change { locs: change.locs.iter().map(|&l| place(l)).collect(), ..change.clone() });
+            let locs = change.locs.iter().map(|&l| self.within.unwrap_or_else(|| place(l))).collect();
+            changes.push(Change { locs, ..change.clone() });
         }
         let source = &optimized.graph;
         let mut values: Vec<ValueId> = Vec::with_capacity(source.nodes().len());

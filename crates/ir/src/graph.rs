@@ -3,7 +3,9 @@
 use crate::loc::{LocId, LocTable};
 use crate::op::Op;
 use crate::types::{TensorType, Type};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -169,6 +171,26 @@ impl Graph {
         kept.inputs = self.inputs.iter().map(|i| Input { value: map[i.value.index()], ..i.clone() }).collect();
         kept.outputs = self.outputs.iter().map(|o| Output { value: map[o.value.index()], ..o.clone() }).collect();
         kept
+    }
+
+    /// This graph with each body as `each` makes it, which gets the location of the node that holds it; a body that several
+    /// nodes share is made once.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn map_bodies<E>(&self, mut each: impl FnMut(&Graph, LocId) -> Result<Graph, E>) -> Result<Graph, E> {
+        let mut known: FxHashMap<*const Graph, Arc<Graph>> = FxHashMap::default();
+        let mut graph = self.clone();
+        for node in &mut graph.nodes {
+            for body in &mut node.bodies {
+                let made = match known.entry(Arc::as_ptr(body)) {
+                    Entry::Occupied(made) => made.get().clone(),
+                    Entry::Vacant(free) => free.insert(Arc::new(each(body, node.loc)?)).clone(),
+                };
+                *body = made;
+            }
+        }
+        Ok(graph)
     }
 
     /// This graph without nodes that no output needs, inputs included; and the former positions of the inputs that stay.

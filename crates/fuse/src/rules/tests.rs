@@ -25,7 +25,7 @@ const ATTEMPTS: usize = 4000;
 /// `graph` as the rules of these themes alone make it, and the changes: rules of others would hide what a row is about.
 fn rewritten(graph: &Graph, options: Options, rules: &[Ready]) -> (Graph, Vec<Change>) {
     let mut changes = Changes::new(options);
-    let made = windows::optimize(graph, rules, &mut changes).expect("a program");
+    let made = windows::optimize(graph, rules, None, &mut changes).expect("a program");
     (made, changes.into_vec())
 }
 
