@@ -293,7 +293,7 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
     op->by_numbers = c10::Dispatcher::singleton().findSchema({full.name, "ScalarList"});
   }
   op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
-  op->convolves = op->handle.operator_name() == c10::OperatorName("aten::convolution", "");
+  if (!op->returns_written) op->laid_out = layout_on_cpu(full.name);
   op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
   op->chooses = op->handle.operator_name().name == "aten::where";
   check(core().op_bind(number, names.data(), names.size()));

@@ -69,8 +69,6 @@ void copy_on_device(const at::Tensor& target, const at::Tensor& source);
 void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // Runs an op on the CPU, with copies there and back: counted, and warned of or refused.
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
-// The result of the convolution that is on the stack from `first` on, with the strides that the CPU would give it.
-at::Tensor laid_out_as_on_cpu(const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
 // Counts that an op runs on the host, and warns of it or refuses it, because of `why`.
 void record_fallback(const c10::OperatorHandle& op, const char* why);
 at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);

@@ -1,0 +1,87 @@
+"""Eager results and gradients lie in memory as on the CPU, whatever the strides of what they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+IMAGE, VOLUME, LINE = (2, 4, 3, 5), (2, 4, 3, 3, 5), (2, 4, 5)
+
+
+def padded(mode: str) -> Callable[[Tensor], Tensor]:
+    return lambda x: F.pad(x, [1, 1] * (len(x.shape) - 2), mode=mode)
+
+
+def normalized(x: Tensor, training: bool) -> Tensor:
+    mean, var, weight, bias = (x.new_full((x.shape[1],), n) for n in (0.5, 2.0, 3.0, 4.0))
+    return F.batch_norm(x, mean, var, weight, bias, training=training)
+
+
+def unpooled(x: Tensor) -> Tensor:
+    places = torch.arange(x[0, 0].numel(), device=x.device).view(x.shape[2:])
+    return F.max_unpool2d(x, places.expand(x.shape).contiguous(), 2)
+
+
+CASES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[tuple[int, ...], ...]]] = {
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (IMAGE, (1, 8, 1, 1), (4, 3, 5))),
+    "channel_shuffle": (lambda x: F.channel_shuffle(x, 2), (IMAGE, VOLUME)),
+    "max_unpool2d": (unpooled, (IMAGE,)),
+    "reflect": (padded("reflect"), (LINE, IMAGE, VOLUME)),
+    "replicate": (padded("replicate"), (LINE, IMAGE, VOLUME)),
+    "batch_norm, training": (lambda x: normalized(x, True), ((4, 3), LINE, IMAGE, VOLUME, (2, 1, 3, 5), (4, 3, 1, 1))),
+    "batch_norm": (lambda x: normalized(x, False), ((4, 3), LINE, IMAGE, VOLUME, (2, 1, 3, 5), (4, 3, 1, 1))),
+    "roll": (lambda x: torch.roll(x, 1, 1), (LINE, IMAGE, VOLUME)),
+    "roll, all": (lambda x: torch.roll(x, 1), (LINE, IMAGE)),
+    "glu": (lambda x: F.glu(x, 1), (IMAGE,)),
+    "copysign": (lambda x: torch.copysign(x, x.new_ones(())), (LINE, IMAGE)),
+    "div": (lambda x: torch.div(x, x.new_ones(()), rounding_mode="trunc"), (LINE, IMAGE)),
+    "div by a number": (lambda x: torch.div(x, 2.0, rounding_mode="trunc"), (LINE, IMAGE)),
+    "floor_divide": (lambda x: x.detach() // x.new_ones(()), (LINE, IMAGE)),
+    "normal": (lambda x: torch.normal(x, torch.zeros_like(x)), (LINE, IMAGE)),
+    "dropout's gradient": (
+        lambda x: torch.ops.aten.native_dropout_backward(x, x.new_ones(x.shape, dtype=torch.bool), 2.0),
+        (LINE, IMAGE),
+    ),
+}
+
+
+def layouts(shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """One tensor in rows, features last, back to front, transposed, and as every other element."""
+    x = torch.randn(shape)
+    yield x
+    if len(shape) in LAST:
+        yield x.to(memory_format=LAST[len(shape)])
+    reverse = tuple(reversed(range(len(shape))))
+    yield x.permute(reverse).contiguous().permute(reverse)
+    yield x.mT.contiguous().mT
+    yield torch.randn(*shape[:-1], 2 * shape[-1])[..., ::2]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_lie_as_on_the_cpu(name: str) -> None:
+    compute, shapes = CASES[name]
+    for x in (x for shape in shapes for x in layouts(shape)):
+        want, got = (differentiated(compute, t) for t in (x, as_it_lies(x)))
+        for w, g in zip(want, got, strict=True):
+            assert g.stride() == w.stride(), (x.shape, x.stride())
+            torch.testing.assert_close(g.cpu(), w)
+
+
+def as_it_lies(x: Tensor) -> Tensor:
+    """On the device, with gaps where `x` has them."""
+    return torch.empty_strided(x.shape, x.stride(), device="tpu").copy_(x)
+
+
+def differentiated(compute: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, ...]:
+    """The result, and a gradient if it has one. That of the sum would be 0 behind a normalization."""
+    x = x.detach().requires_grad_()
+    y = compute(x)
+    if not y.requires_grad:
+        return (y,)
+    weights = torch.arange(y.numel(), dtype=y.dtype).sin().view(y.shape)
+    return y.detach(), *torch.autograd.grad(y, x, torch.empty_like(y).copy_(weights))
