@@ -47,9 +47,9 @@ struct Argument {
 };
 
 // The first result of the call on the stack from `first` on, of which a meta kernel made `result`, with the CPU's strides.
-using Layout = at::Tensor (*)(const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
+using ResultLayout = at::Tensor (*)(const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
 // That of the op of this name; null where its meta kernels give the CPU's strides.
-Layout layout_on_cpu(const std::string& name);
+ResultLayout layout_on_cpu(const std::string& name);
 
 // An op as the core numbers it.
 struct Op {
@@ -65,7 +65,7 @@ struct Op {
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
   bool range = false;  // is `arange` with an `out=`
-  Layout laid_out = nullptr;  // as on the CPU; null where the meta kernel says so, and for what is written in place
+  ResultLayout laid_out = nullptr;  // as on the CPU; null where the meta kernel says so, and for what is written in place
   bool fills = false;  // is `fill_` or `zero_`
   bool chooses = false;  // is `where`
   std::optional<size_t> check_errors;  // which argument says whether what its last result tells is an error

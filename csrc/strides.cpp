@@ -85,8 +85,8 @@ at::Tensor by_element(const at::Tensor& result, const torch::jit::Stack& stack, 
 
 }  // namespace
 
-Layout layout_on_cpu(const std::string& name) {
-  static const std::unordered_map<std::string, Layout> known = {
+ResultLayout layout_on_cpu(const std::string& name) {
+  static const std::unordered_map<std::string, ResultLayout> known = {
       {"aten::convolution", &convolved},
       {"aten::roll", &rolled},
       {"aten::normal", &in_rows},

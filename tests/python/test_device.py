@@ -117,6 +117,24 @@ def test_lines_are_convolved_as_on_the_cpu() -> None:
         assert F.conv1d(*on_tpu(given)).stride() == F.conv1d(*given).stride()
 
 
+SIDES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, torch.inf, -torch.inf]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("name", ["acos", "acosh", "asin", "asinh", "atan", "atanh", "log", "log2", "log10", "sqrt"])
+def test_complex_functions_know_the_sides_of_their_cuts(name: str, dtype: torch.dtype) -> None:
+    real, imag = torch.cartesian_prod(*[torch.tensor(SIDES, dtype=dtype.to_real())] * 2).unbind(1)
+    x, function = torch.complex(real, imag), getattr(torch, name)
+    compiled = torch.compile(function, backend="torchtpu", fullgraph=True)
+    for got in (function(x.to("tpu")).cpu(), compiled(x)):
+        torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(function(x)), equal_nan=True)
+
+
+def test_powers_of_two_are_finite_where_the_parts_are() -> None:
+    x = torch.complex(torch.tensor([-torch.inf, torch.inf, 0.0, 3.0]), torch.tensor([1.0, 0.0, -0.0, 2.0]))
+    torch.testing.assert_close(torch.exp2(x.to("tpu")).cpu(), torch.exp2(x))
+
+
 # One that drops weights is composed of ops on the CPU, too.
 ATTENTION: dict[str, dict[str, Any]] = {
     "full": {},

@@ -231,3 +231,38 @@ impl Graph {
         live
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::{Builder, DType, Result};
+
+    fn body(name: &str) -> Graph {
+        let b = Builder::new(name);
+        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [2]));
+        b.output("y", OutputKind::User, x);
+        b.finish()
+    }
+
+    #[test]
+    fn a_body_that_nodes_share_is_made_once() {
+        let b = Builder::new("outer");
+        let chosen = b.input("chosen", InputKind::User, TensorType::new(DType::Bool, []));
+        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [2]));
+        let (shared, other) = (Arc::new(body("shared")), Arc::new(body("other")));
+        for bodies in [[&shared, &shared], [&other, &shared]] {
+            let made = b.push(Op::If, &[chosen, x], bodies.map(Arc::clone).to_vec()).expect("a branch");
+            b.output("y", OutputKind::User, made);
+        }
+        let mut asked = vec![];
+        let mapped = b.finish().map_bodies(|body, _| -> Result<Graph> {
+            asked.push(body.name.clone());
+            Ok(Graph { name: format!("{} again", body.name), ..body.clone() })
+        });
+        assert_eq!(asked, ["shared", "other"]);
+        let names: Vec<String> =
+            mapped.expect("a graph").nodes().iter().flat_map(|n| &n.bodies).map(|b| b.name.clone()).collect();
+        assert_eq!(names, ["shared again", "shared again", "other again", "shared again"]);
+    }
+}

@@ -7,7 +7,6 @@ use crate::builder::Builder;
 use crate::ensure;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::literal::Number;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, LN_2, LN_10, PI};
 
 /// `aten::NAME(Tensor self) -> Tensor` with its in-place and `out=` overloads.
@@ -165,12 +164,12 @@ macro_rules! functions {
 }
 
 functions! {
-    acos complex |x| x.acos();
-    acosh complex |x| x.acosh();
-    asin complex |x| x.asin();
-    asinh complex |x| x.asinh();
+    acos complex |x| on_its_side(x.acos(), |y| (y.real(), y.imag().copysign(-x.imag())));
+    acosh complex |x| on_its_side(x.acosh(), |y| (y.real(), y.imag().copysign(x.imag())));
+    asin complex |x| on_its_side(x.asin(), |y| (y.real(), y.imag().copysign(x.imag())));
+    asinh complex |x| on_its_side(x.asinh(), |y| (y.real().copysign(x.real()), y.imag()));
     atan complex |x| arc_tangent(x);
-    atanh complex |x| x.atanh();
+    atanh complex |x| hyperbolic_arc_tangent(x);
     cos complex |x| x.cos();
     cosh complex |x| x.cosh();
     deg2rad real |x| x * (PI / 180.0);
@@ -180,13 +179,13 @@ functions! {
     erfc real |x| x.erfc();
     erfinv real |x| x.erf_inv();
     exp complex |x| x.exp();
-    exp2 complex |x| x.constant(2.0).pow(x);
+    exp2 complex |x| power_of_two(x);
     expm1 complex |x| x.exp_m1();
     lgamma real |x| x.lgamma();
     log complex |x| x.ln();
-    log10 complex |x| x.ln() / LN_10;
+    log10 complex |x| by_parts(x.ln(), |part| part / LN_10);
     log1p complex |x| x.ln_1p();
-    log2 complex |x| x.ln() / LN_2;
+    log2 complex |x| by_parts(x.ln(), |part| part / LN_2);
     ndtr real |x| (-x * FRAC_1_SQRT_2).erfc() * 0.5;
     rad2deg real |x| x * (180.0 / PI);
     reciprocal complex |x| 1.0 / x;
@@ -195,7 +194,7 @@ functions! {
     sin complex |x| x.sin();
     sinc complex |x| x.equals(0.0).select(x.constant(1.0), (x * PI).sin() / (x * PI));
     sinh complex |x| x.sinh();
-    sqrt complex |x| x.sqrt();
+    sqrt complex |x| on_its_side(x.sqrt(), |y| (y.real(), y.imag().copysign(x.imag())));
     tan complex |x| x.tan();
     tanh complex |x| x.tanh();
 }
@@ -225,10 +224,34 @@ pub(super) fn real_function(
     }
 }
 
+/// `y`, if it is complex with the parts that `parts` makes of it. Functions with branch cuts are continuous on either side of
+/// one, and the sign of a zero says which is meant: XLA does not look at it.
+fn on_its_side<'e>(y: Expr<'e>, parts: impl FnOnce(Expr<'e>) -> (Expr<'e>, Expr<'e>)) -> Expr<'e> {
+    if !y.dtype().is_complex() {
+        return y;
+    }
+    let (real, imag) = parts(y);
+    real.complex(imag)
+}
+
+/// `f` of each part of complex numbers: a product with a real number is no complex product, which has `0 * inf` in it.
+fn by_parts<'e>(x: Expr<'e>, f: impl Fn(Expr<'e>) -> Expr<'e>) -> Expr<'e> {
+    if x.dtype().is_complex() { f(x.real()).complex(f(x.imag())) } else { f(x) }
+}
+
+fn power_of_two(x: Expr<'_>) -> Expr<'_> {
+    if x.dtype().is_complex() { by_parts(x, |part| part * LN_2).exp() } else { x.constant(2.0).pow(x) }
+}
+
+fn hyperbolic_arc_tangent(x: Expr<'_>) -> Expr<'_> {
+    on_its_side(x.atanh(), |y| (y.real().copysign(x.real()), y.imag().copysign(x.imag())))
+}
+
 /// `atan x`; for complex numbers `-i atanh(i x)`.
 fn arc_tangent(x: Expr<'_>) -> Expr<'_> {
     if x.dtype().is_complex() {
-        return (x * Number::Complex(0.0, 1.0)).atanh() * Number::Complex(0.0, -1.0);
+        let y = hyperbolic_arc_tangent((-x.imag()).complex(x.real()));
+        return y.imag().complex(-y.real());
     }
     let infinite = x.constant(FRAC_PI_2).copysign(x);
     x.is_inf().select(infinite, x.atan2(1.0))
