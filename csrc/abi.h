@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 6
+#define TORCHTPU_ABI 7
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -54,6 +54,25 @@ enum TpuMode {
   TPU_FUSED = 4,      // record calls, and run them together
   TPU_DETERMINISTIC = 8,  // wait for the programs of what runs together
   TPU_AT_ONCE = 16,       // wait for them from the first time on
+};
+
+// How the CPU lays out the first result of an overload.
+enum TpuStrides {
+  TPU_STRIDES_META = 0,  // as PyTorch's meta kernel says
+  TPU_STRIDES_ROWS = 1,
+  TPU_STRIDES_SUGGESTED = 2,  // in the memory format that the strides of an argument suggest
+  TPU_STRIDES_ROWS_OR_SUGGESTED = 3,  // the same, but in rows where it lies in rows and those before it suggest the same
+  TPU_STRIDES_BY_ELEMENT = 4,  // as what is computed by element of the first two arguments
+  TPU_STRIDES_ROLLED = 5,      // of `aten::roll`'s arguments
+  TPU_STRIDES_CONVOLVED = 6,   // of `aten::convolution`'s arguments
+};
+
+// What the calls of an overload need.
+enum TpuManner {
+  TPU_PLAIN = 0,
+  TPU_FILL = 1,    // its first argument is filled with one value
+  TPU_CHOICE = 2,  // its first argument chooses
+  TPU_RANGE = 3,   // a start, an end and a step say how large the `out` is that it writes
 };
 
 // Element types are numbered as c10::ScalarType.
@@ -127,6 +146,8 @@ typedef struct {
   uint32_t (*op_count)(void);
   const char* (*op_name)(uint32_t op);
   const char* (*op_functional)(uint32_t op); // the name of the overload that gives new tensors; empty: it is never needed
+  uint32_t (*op_strides)(uint32_t op); // of TpuStrides, and which argument decides << 8
+  uint32_t (*op_manner)(uint32_t op);  // of TpuManner
   int32_t (*op_bind)(uint32_t op, const char* const* argument_names, uint64_t count);
   int32_t (*dispatch)(TpuCall*);
   int32_t (*upload)(TpuCell, const TpuTensorType*, const void* bytes, uint64_t size, uint64_t location);

@@ -227,13 +227,14 @@ bool run_checked(const Op& op, torch::jit::Stack& stack) {
 }
 
 // Whether an op of the table needs a kernel of its own here.
-bool wanted(const c10::OperatorHandle& op) {
+bool wanted(uint32_t number, const c10::OperatorHandle& op) {
   // What is composed on every device is composed here, too. What the CPU computes in one go, such as SiLU's gradient, would be
   // rounded after each step then.
   const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
   const bool own = has(c10::DispatchKey::CPU) && has(c10::DispatchKey::Autograd);
   if (has(c10::DispatchKey::CompositeImplicitAutograd) && !own) return false;
-  if (op.operator_name() == c10::OperatorName("aten::arange", "out")) return false;  // PyTorch's calls `start_out`
+  // PyTorch's own kernel of one without a start calls the one with.
+  if (core().op_manner(number) == TPU_RANGE && has(c10::DispatchKey::CompositeExplicitAutograd)) return false;
   bool tensor = false;
   bool device = false;
   for (const auto& argument : op.schema().arguments()) {
@@ -292,10 +293,8 @@ std::unique_ptr<Op> prepare(uint32_t number, c10::OperatorHandle handle) {
   if (op->over_lists && full.overload_name == "Tensor" && schema.arguments().back().name() == "scalars") {
     op->by_numbers = c10::Dispatcher::singleton().findSchema({full.name, "ScalarList"});
   }
-  op->range = op->handle.operator_name() == c10::OperatorName("aten::arange", "start_out");
-  if (!op->returns_written) op->laid_out = layout_on_cpu(full.name);
-  op->fills = op->handle.operator_name().name == "aten::fill_" || op->handle.operator_name().name == "aten::zero_";
-  op->chooses = op->handle.operator_name().name == "aten::where";
+  op->strides = core().op_strides(number);
+  op->manner = core().op_manner(number);
   check(core().op_bind(number, names.data(), names.size()));
   return op;
 }
@@ -354,10 +353,16 @@ struct Kernel final : c10::OperatorKernel {
   }
 
   Runner runner() const {
-    if (op_->range) return &run_range;
-    if (op_->fills) return &run_fill;
-    if (op_->chooses) return &run_choice;
-    return op_->check_errors.has_value() ? &run_checked : &run;
+    switch (op_->manner) {
+      case TPU_FILL:
+        return &run_fill;
+      case TPU_CHOICE:
+        return &run_choice;
+      case TPU_RANGE:
+        return &run_range;
+      default:
+        return op_->check_errors.has_value() ? &run_checked : &run;
+    }
   }
 
   // PyTorch lets lazily conjugated and negated tensors through to kernels of ops like `mm`, which other devices can
@@ -456,7 +461,7 @@ void register_kernels(torch::Library& aten, const std::unordered_set<std::string
     const std::string name = core().op_name(number);
     const auto full = operator_name(name);
     const auto handle = dispatcher.findSchema(full);
-    if (!handle.has_value() || name.rfind("aten::", 0) != 0 || taken.count(name) != 0 || !wanted(*handle)) continue;
+    if (!handle.has_value() || name.rfind("aten::", 0) != 0 || taken.count(name) != 0 || !wanted(number, *handle)) continue;
     auto kernel = std::make_unique<Kernel>(prepare(number, *handle));
     const auto boxed = c10::BoxedKernel::makeFromFunctor<Kernel>(std::move(kernel));
     const auto short_name = full.overload_name.empty() ? full.name : full.name + "." + full.overload_name;

@@ -46,11 +46,6 @@ struct Argument {
   double value = 0;        // of a default that is a number
 };
 
-// The first result of the call on the stack from `first` on, of which a meta kernel made `result`, with the CPU's strides.
-using ResultLayout = at::Tensor (*)(const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
-// That of the op of this name; null where its meta kernels give the CPU's strides.
-ResultLayout layout_on_cpu(const std::string& name);
-
 // An op as the core numbers it.
 struct Op {
   uint32_t number = 0;
@@ -64,14 +59,15 @@ struct Op {
   std::optional<c10::OperatorHandle> by_numbers;  // of one that takes numbers as a tensor: the overload that takes a list
   bool returns_written = false;
   bool indexed = false;  // takes a list of indices
-  bool range = false;  // is `arange` with an `out=`
-  ResultLayout laid_out = nullptr;  // as on the CPU; null where the meta kernel says so, and for what is written in place
-  bool fills = false;  // is `fill_` or `zero_`
-  bool chooses = false;  // is `where`
+  uint32_t strides = TPU_STRIDES_META;  // of the first result on the CPU, and which argument decides << 8
+  uint32_t manner = TPU_PLAIN;
   std::optional<size_t> check_errors;  // which argument says whether what its last result tells is an error
 
   explicit Op(c10::OperatorHandle h) : handle(std::move(h)) {}
 };
+
+// The first result of the call on the stack from `first` on, of which a meta kernel made `result`, with the CPU's strides.
+at::Tensor laid_out(const Op& op, const at::Tensor& result, const torch::jit::Stack& stack, size_t first);
 
 // What the call on the stack from `first` on does to elements that lie in one place depends on the order in which the CPU goes
 // through them: if it writes such, it is run there. False if it does not, and nothing has happened.

@@ -1,5 +1,4 @@
-// How the CPU lays out the results of ops whose meta kernels say otherwise, or do not know: a convolution's as the kernel does
-// that it picks, others' in the memory format of an argument.
+// How the CPU lays out the results of ops whose meta kernels say otherwise, or do not know; the op table says of which.
 
 #include "call.h"
 
@@ -8,9 +7,6 @@
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/bitwise_and.h>
 #include <c10/util/strides.h>
-
-#include <string>
-#include <unordered_map>
 
 namespace torchtpu {
 namespace {
@@ -52,28 +48,27 @@ at::Tensor in_format(const at::Tensor& result, at::MemoryFormat format) {
   return at::empty(result.sizes(), result.options().memory_format(format));
 }
 
-at::Tensor in_rows(const at::Tensor& result, const torch::jit::Stack&, size_t) {
+at::Tensor in_rows(const at::Tensor& result) {
   return in_format(result, at::MemoryFormat::Contiguous);
 }
 
-// In the memory format that the strides of the argument at `place` suggest.
-template <size_t place>
-at::Tensor as_suggested(const at::Tensor& result, const torch::jit::Stack& stack, size_t first) {
-  return in_format(result, stack[first + place].toTensor().suggest_memory_format());
+at::Tensor as_suggested(const at::Tensor& result, const at::Tensor& argument) {
+  return in_format(result, argument.suggest_memory_format());
 }
 
-// What lies in rows and in another format, as one channel does, is normalized in rows.
-at::Tensor normalized(const at::Tensor& result, const torch::jit::Stack& stack, size_t first) {
-  return stack[first].toTensor().is_contiguous() ? in_rows(result, stack, first) : as_suggested<0>(result, stack, first);
+// Whether the tensors on the stack from `first` to `last` suggest one memory format.
+bool suggest_the_same(const torch::jit::Stack& stack, size_t first, size_t last) {
+  const auto format = [](const c10::IValue& t) { return t.toTensor().suggest_memory_format(); };
+  return std::all_of(stack.begin() + first, stack.begin() + last, [&](const c10::IValue& t) {
+    return format(t) == format(stack[last]);
+  });
 }
 
-// Without `dims` all elements are one row.
 at::Tensor rolled(const at::Tensor& result, const torch::jit::Stack& stack, size_t first) {
   const bool one_row = stack[first + 2].toIntVector().empty();
-  return one_row ? in_rows(result, stack, first) : as_suggested<0>(result, stack, first);
+  return one_row ? in_rows(result) : as_suggested(result, stack[first].toTensor());
 }
 
-// As PyTorch lays out whatever is computed by element of the first two arguments, if both are tensors.
 at::Tensor by_element(const at::Tensor& result, const torch::jit::Stack& stack, size_t first) {
   if (!stack[first].isTensor() || !stack[first + 1].isTensor()) return result;
   const auto like = [](const at::Tensor& t) {
@@ -85,37 +80,28 @@ at::Tensor by_element(const at::Tensor& result, const torch::jit::Stack& stack, 
 
 }  // namespace
 
-ResultLayout layout_on_cpu(const std::string& name) {
-  static const std::unordered_map<std::string, ResultLayout> known = {
-      {"aten::convolution", &convolved},
-      {"aten::roll", &rolled},
-      {"aten::normal", &in_rows},
-      {"aten::glu_backward", &in_rows},
-      {"aten::copysign", &by_element},
-      {"aten::div", &by_element},
-      {"aten::floor_divide", &by_element},
-      {"aten::native_dropout_backward", &by_element},
-      {"aten::pixel_shuffle", &as_suggested<0>},
-      {"aten::channel_shuffle", &as_suggested<0>},
-      {"aten::native_channel_shuffle", &as_suggested<0>},
-      {"aten::max_unpool2d", &as_suggested<0>},
-      {"aten::reflection_pad2d", &as_suggested<0>},
-      {"aten::reflection_pad3d", &as_suggested<0>},
-      {"aten::replication_pad2d", &as_suggested<0>},
-      {"aten::replication_pad3d", &as_suggested<0>},
-      {"aten::reflection_pad2d_backward", &as_suggested<1>},
-      {"aten::reflection_pad3d_backward", &as_suggested<1>},
-      {"aten::replication_pad2d_backward", &as_suggested<1>},
-      {"aten::replication_pad3d_backward", &as_suggested<1>},
-      {"aten::native_batch_norm", &normalized},
-      {"aten::_native_batch_norm_legit", &normalized},
-      {"aten::_native_batch_norm_legit_no_training", &normalized},
-      {"aten::_batch_norm_with_update", &normalized},
-      {"aten::native_batch_norm_backward", &as_suggested<1>},
-      {"aten::batch_norm_backward", &as_suggested<1>},
-  };
-  const auto found = known.find(name);
-  return found == known.end() ? nullptr : found->second;
+at::Tensor laid_out(const Op& op, const at::Tensor& result, const torch::jit::Stack& stack, size_t first) {
+  const auto place = first + (op.strides >> 8);
+  const auto decides = [&]() -> const at::Tensor& { return stack[place].toTensor(); };
+  switch (op.strides & 0xff) {
+    case TPU_STRIDES_META:
+      return result;
+    case TPU_STRIDES_ROWS:
+      return in_rows(result);
+    case TPU_STRIDES_SUGGESTED:
+      return as_suggested(result, decides());
+    case TPU_STRIDES_ROWS_OR_SUGGESTED:
+      return decides().is_contiguous() && suggest_the_same(stack, first, place) ? in_rows(result)
+                                                                                : as_suggested(result, decides());
+    case TPU_STRIDES_BY_ELEMENT:
+      return by_element(result, stack, first);
+    case TPU_STRIDES_ROLLED:
+      return rolled(result, stack, first);
+    case TPU_STRIDES_CONVOLVED:
+      return convolved(result, stack, first);
+    default:
+      TORCH_INTERNAL_ASSERT(false, "no layout has the number ", op.strides & 0xff);
+  }
 }
 
 }  // namespace torchtpu

@@ -22,6 +22,27 @@ def normalized(x: Tensor, training: bool) -> Tensor:
     return F.batch_norm(x, mean, var, weight, bias, training=training)
 
 
+def normalized_by_name(x: Tensor) -> list[Tensor]:
+    """What each of the native batch norms gives of `x`, and gradients."""
+    mean, var, weight, bias = (x.new_full((x.shape[1],), n) for n in (0.5, 2.0, 3.0, 4.0))
+    aten, about = torch.ops.aten, (0.1, 1e-5)
+    results = [
+        aten._native_batch_norm_legit(x, weight, bias, mean.clone(), var.clone(), True, *about)[0],
+        aten._native_batch_norm_legit.no_stats(x, weight, bias, True, *about)[0],
+        aten._native_batch_norm_legit_no_training(x, weight, bias, mean, var, *about)[0],
+        aten._batch_norm_with_update(x, weight, bias, mean.clone(), var.clone(), *about)[0],
+    ]
+    saved = (mean, var, mean, var, True, 1e-5, [True, True, True])
+    gradients = [
+        [
+            aten.native_batch_norm_backward(upstream, x, weight, *saved)[0],
+            aten.batch_norm_backward(upstream, x, weight, *saved, x.new_empty(0, dtype=torch.uint8))[0],
+        ]
+        for upstream in (x, x.clone(memory_format=torch.contiguous_format))
+    ]
+    return [*results, *gradients[0], *gradients[1]]
+
+
 def unpooled(x: Tensor) -> Tensor:
     places = torch.arange(x[0, 0].numel(), device=x.device).view(x.shape[2:])
     return F.max_unpool2d(x, places.expand(x.shape).contiguous(), 2)
@@ -70,6 +91,15 @@ def test_results_lie_as_on_the_cpu(name: str) -> None:
         for w, g in zip(want, got, strict=True):
             assert g.stride() == w.stride(), (x.shape, x.stride())
             torch.testing.assert_close(g.cpu(), w)
+
+
+@pytest.mark.parametrize("shape", [LINE, IMAGE, VOLUME, (2, 1, 3, 5)], ids=str)
+def test_native_batch_norms_lie_as_on_the_cpu(shape: tuple[int, ...]) -> None:
+    with torch.no_grad():
+        for x in layouts(shape):
+            want, got = (normalized_by_name(t) for t in (x, as_it_lies(x)))
+            assert [g.stride() for g in got] == [w.stride() for w in want], x.stride()
+            torch.testing.assert_close([g.cpu() for g in got], want)
 
 
 def as_it_lies(x: Tensor) -> Tensor:

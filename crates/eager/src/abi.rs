@@ -7,13 +7,14 @@ use crate::timeline::Span;
 use crate::words;
 use ir::alias::Layout;
 use ir::eager::CellType;
+use ir::ops::{Manner, Strides};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 6;
+pub const ABI: u32 = 7;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -148,6 +149,8 @@ pub struct Table {
     op_count: extern "C" fn() -> u32,
     op_name: extern "C" fn(u32) -> *const c_char,
     op_functional: extern "C" fn(u32) -> *const c_char,
+    op_strides: extern "C" fn(u32) -> u32,
+    op_manner: extern "C" fn(u32) -> u32,
     op_bind: extern "C" fn(u32, *const *const c_char, u64) -> i32,
     dispatch: extern "C" fn(*mut Call) -> i32,
     upload: extern "C" fn(u64, *const TensorType, *const c_void, u64, u64) -> i32,
@@ -177,6 +180,8 @@ pub static TABLE: Table = Table {
     op_count,
     op_name,
     op_functional,
+    op_strides,
+    op_manner,
     op_bind,
     dispatch,
     upload,
@@ -322,6 +327,31 @@ extern "C" fn op_name(op: u32) -> *const c_char {
 
 extern "C" fn op_functional(op: u32) -> *const c_char {
     name(op, 1)
+}
+
+/// `TpuStrides`, and the place of the argument that decides.
+extern "C" fn op_strides(op: u32) -> u32 {
+    let (strides, place) = crate::registry::strides(op);
+    let code = match strides {
+        Strides::Meta => 0,
+        Strides::Rows => 1,
+        Strides::Suggested(_) => 2,
+        Strides::RowsOrSuggested(_) => 3,
+        Strides::ByElement => 4,
+        Strides::Rolled => 5,
+        Strides::Convolved => 6,
+    };
+    code | (place as u32) << 8
+}
+
+/// `TpuManner`.
+extern "C" fn op_manner(op: u32) -> u32 {
+    match crate::registry::manner(op) {
+        Manner::Plain => 0,
+        Manner::Fill => 1,
+        Manner::Choice => 2,
+        Manner::Range => 3,
+    }
 }
 
 #[allow(unsafe_code)]

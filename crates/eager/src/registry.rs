@@ -1,7 +1,7 @@
 //! The overloads that the device runs: the op table, numbered, with the names that PyTorch gives their arguments.
 
 use crate::error::{Error, Result};
-use ir::ops::{Entry, Rule, Variant};
+use ir::ops::{Entry, Manner, Rule, Strides, Variant};
 use std::sync::{LazyLock, OnceLock};
 
 /// An overload of the table.
@@ -45,6 +45,16 @@ pub(crate) fn names() -> impl Iterator<Item = [&'static str; 2]> {
         _ => op.entry.schema.name.as_str(),
     };
     OPS.iter().map(move |op| [op.name, functional(op)])
+}
+
+/// How the CPU lays out the first result of an overload, and the place of the argument that decides.
+pub(crate) fn strides(number: u32) -> (Strides, usize) {
+    op(number).map_or((Strides::Meta, 0), |op| op.entry.strides())
+}
+
+/// What calls of an overload need.
+pub(crate) fn manner(number: u32) -> Manner {
+    op(number).map_or(Manner::Plain, |op| op.entry.manner())
 }
 
 /// Binds the overloads that copies on the device go through, whoever else does.

@@ -3,7 +3,7 @@
 use super::activation::{GELU_BETA, GELU_KAPPA, halves, is_tanh, on_floats, on_rounded_floats, operands, within};
 use super::expr::{Expr, wide_formula};
 use super::support::{elementwise, not_implemented};
-use super::{Call, OpDef, Outs, Sample, err, many, ok, one};
+use super::{Call, OpDef, Outs, Sample, Strides, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -165,7 +165,8 @@ pub(super) static OPS: &[OpDef] = &[
         ok("f32[2,3], f32[4,3], 0"),
         ok("f64[3,2], f64[3,4], 1"),
     ])
-    .variants(&["glu_backward.grad_input"]),
+    .variants(&["glu_backward.grad_input"])
+    .laid_out(Strides::Rows),
     OpDef::new(
         "aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
         |c, b| {

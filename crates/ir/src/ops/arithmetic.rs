@@ -4,7 +4,7 @@ use super::support::{
     Operand, cpp_type, elementwise, elementwise_once, elementwise_rounded, not_implemented, numbers_rounded, pair,
     result_type, to_float,
 };
-use super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::{Call, OpDef, Outs, Scalar, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -124,7 +124,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[4]{1,-1,0,nan}, f32[4]{0,0,0,1}"),
         ],
     )
-    .variants(&["div_.Tensor", "div.out"]),
+    .variants(&["div_.Tensor", "div.out"])
+    .laid_out(Strides::ByElement),
     OpDef::new(
         "aten::div.Scalar(Tensor self, Scalar other) -> Tensor",
         |c, b| one(divide(c, b, c.operand(b, "self")?, c.operand(b, "other")?)?),

@@ -8,7 +8,7 @@ use super::normalization::{
     affine, back_over, inverse_deviation, moments, normalised_gradient, nothing, statistics_type,
 };
 use super::support::{self, scalar_like};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
@@ -41,7 +41,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[0,3,4], none, none, none, none, true, 0.1, 1e-5", "input tensor must have at least one element, but got input_sizes = [0, 3, 4]"),
         ],
     )
-    .variants(&["native_batch_norm.out"]),
+    .variants(&["native_batch_norm.out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
         |c, b| normalise(c, b, c.flag("training")?).map(Normalised::with_updates),
@@ -50,7 +51,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,4], none, none, f32[3], f32[3]{0.5..2}, false, 0.1, 1e-5"),
         ],
     )
-    .variants(&["_native_batch_norm_legit.out"]),
+    .variants(&["_native_batch_norm_legit.out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
         |c, b| normalise(c, b, c.flag("training")?).map(Normalised::alone),
@@ -59,7 +61,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3,4], f32[3], f32[3], false, 0.1, 1e-5", "running_mean must be defined in evaluation mode"),
         ],
     )
-    .variants(&["_native_batch_norm_legit.no_stats_out"]),
+    .variants(&["_native_batch_norm_legit.no_stats_out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
         |c, b| with_statistics(c, b, normalise(c, b, c.flag("training")?)?, false),
@@ -78,7 +81,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[0,3,4], f32[3], f32[3], f32[3], f32[3]{0.5..2}, 0.1, 1e-5"),
         ],
     )
-    .variants(&["_native_batch_norm_legit_no_training.out"]),
+    .variants(&["_native_batch_norm_legit_no_training.out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
         |c, b| {
@@ -87,7 +91,8 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[ok("f32[2,3,4], f32[3], f32[3], f32[3], f32[3]{0.5..2}, 0.1, 1e-5")],
     )
-    .variants(&["_batch_norm_with_update.out"]),
+    .variants(&["_batch_norm_with_update.out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
         |c, b| with_statistics(c, b, normalise(c, b, true)?, true),
@@ -113,12 +118,14 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[4,3], f32[4,3], f32[3], none, none, f32[3], f32[3]{0.5..2}, true, 1e-5, [false,true,false]"),
         ],
     )
-    .variants(&["native_batch_norm_backward.out"]),
+    .variants(&["native_batch_norm_backward.out"])
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
         |c, b| backward(c, b, c.flag("update")?, "save_var"),
         &[ok("f32[2,3,4], f32[2,3,4], f32[3], f32[3], f32[3]{0.5..2}, f32[3], f32[3]{0.5..2}, true, 1e-5, [true,true,true], u8[0]")],
-    ),
+    )
+    .laid_out(Strides::RowsOrSuggested("input")),
     OpDef::new(
         "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
         instance_norm,

@@ -2,7 +2,7 @@
 
 use super::expr::Expr;
 use super::support::{Operand, align, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
-use super::{Call, OpDef, Outs, err, ok, one, outs};
+use super::{Call, OpDef, Outs, Strides, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -72,7 +72,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("c64[2], c64[2]", "not implemented for 'ComplexFloat'"),
         ],
     )
-    .variants(&["copysign_.Tensor", "copysign.out"]),
+    .variants(&["copysign_.Tensor", "copysign.out"])
+    .laid_out(Strides::ByElement),
     OpDef::new(
         "aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor",
         copysign_op,

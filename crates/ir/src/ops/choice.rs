@@ -4,7 +4,7 @@ use super::expr::Expr;
 use super::support::{
     Operand, align, broadcast_shapes, broadcast_to, elementwise, not_implemented, pair, result_type, torch_name,
 };
-use super::{Call, OpDef, Outs, Sample, err, ok, one, outs};
+use super::{Call, Manner, OpDef, Outs, Sample, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -27,22 +27,26 @@ pub(super) static OPS: &[OpDef] = &[
             ),
         ],
     )
-    .variants(&["where.self_out"]),
+    .variants(&["where.self_out"])
+    .called(Manner::Choice),
     OpDef::new(
         "aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
         where_op,
         &[ok("bool[3,4], f32[4], -inf"), ok("bool[4], i64[4], 0.5"), ok("bool[4], bf16[4], 0")],
-    ),
+    )
+    .called(Manner::Choice),
     OpDef::new(
         "aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
         where_op,
         &[ok("bool[3,4], 2, f32[4]"), ok("bool[4], 1.5, i64[4]")],
-    ),
+    )
+    .called(Manner::Choice),
     OpDef::new(
         "aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
         where_op,
         &[ok("bool[3,4], 2, 3"), ok("bool[4], 1.5, 0"), ok("bool[4], true, false")],
-    ),
+    )
+    .called(Manner::Choice),
     OpDef::new("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_op, CLAMP_NUMBER)
         .variants(&["clamp_", "clamp.out"])
         .typed_outs(outs::iterated),

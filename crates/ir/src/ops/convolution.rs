@@ -9,7 +9,7 @@ mod core;
 
 use self::attributes::{Attributes, same_padding};
 use super::support::in_accumulator;
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -69,7 +69,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3,0,5], f32[4,3,1,1], none, [1,1], [1,1], [1,1], false, [0,0], 1", "Only zero batch or zero channel inputs are supported"),
         ],
     )
-    .variants(&["convolution.out"]),
+    .variants(&["convolution.out"])
+    .laid_out(Strides::Convolved),
     OpDef::new(
         "aten::convolution_overrideable(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
         general,

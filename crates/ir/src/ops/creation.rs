@@ -2,7 +2,7 @@
 
 use super::expr::formula;
 use super::support::{Operand, broadcast_to, elementwise};
-use super::{Call, OpDef, Outs, Sample, Scalar, err, ok, one};
+use super::{Call, Manner, OpDef, Outs, Sample, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::literal::Number;
@@ -148,13 +148,15 @@ pub(super) static OPS: &[OpDef] = &[
     )
     .variants(&["triu_indices.out"]),
     OpDef::new("aten::zero(Tensor self) -> Tensor", |c, b| fill(c, b, int(0).into()), &[ok("f32[2,3]"), ok("i64[]")])
-        .variants(&["zero_", "zero.out"]),
+        .variants(&["zero_", "zero.out"])
+        .called(Manner::Fill),
     OpDef::new(
         "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
         |c, b| fill(c, b, c.operand(b, "value")?),
         &[ok("f32[2,3], 1.5"), ok("i64[2], 2.5"), ok("bool[2], 2")],
     )
-    .variants(&["fill_.Scalar", "fill.Scalar_out"]),
+    .variants(&["fill_.Scalar", "fill.Scalar_out"])
+    .called(Manner::Fill),
     OpDef::new(
         "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor",
         |c, b| fill(c, b, c.operand(b, "value")?),
@@ -164,7 +166,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2], f32[2]", "fill_ only supports 0-dimension value tensor but got tensor with 1 dimensions."),
         ],
     )
-    .variants(&["fill_.Tensor", "fill.Tensor_out"]),
+    .variants(&["fill_.Tensor", "fill.Tensor_out"])
+    .called(Manner::Fill),
 ];
 
 const SIZES: &[Sample] = &[

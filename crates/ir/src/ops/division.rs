@@ -3,7 +3,7 @@
 use super::expr::{Expr, formula};
 use super::loops::{anywhere, repeat_while};
 use super::support::{Operand, align, elementwise, not_implemented, numbers_rounded, result_type};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -31,7 +31,8 @@ pub(super) static OPS: &[OpDef] = &[
             ),
         ],
     )
-    .variants(&["div_.Tensor_mode", "div.out_mode"]),
+    .variants(&["div_.Tensor_mode", "div.out_mode"])
+    .laid_out(Strides::ByElement),
     OpDef::new(
         "aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
         divide_mode,
@@ -53,6 +54,7 @@ pub(super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["floor_divide_.Tensor", "floor_divide.out"])
+    .laid_out(Strides::ByElement)
     .takes_numbers(),
     OpDef::new(
         "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",

@@ -9,6 +9,7 @@
 pub mod bounded;
 mod call;
 mod defaults;
+pub mod eager;
 pub mod expr;
 pub mod loops;
 mod outs;
@@ -87,6 +88,7 @@ pub use bounded::{Bounded, BoundedFn, Cut};
 pub use call::{Arg, Call, Context, MemoryFormat, Outs, Scalar, TensorArg, many, one};
 pub use condition::Condition;
 pub use defaults::parse_default;
+pub use eager::{Manner, Strides};
 pub use outs::OutWords;
 pub use sample::{Sample, err, ok};
 pub use schema::{Param, ParamType, Schema};
@@ -142,6 +144,10 @@ pub struct OpDef {
     pub lens: Option<LensFn>,
     /// How its `out=` overloads refuse tensors of another element type than the result; `None` where they convert.
     pub outs: Option<OutWords>,
+    /// How the CPU lays out its first result.
+    pub strides: Strides,
+    /// What its calls need.
+    pub manner: Manner,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -149,8 +155,7 @@ pub struct OpDef {
 }
 
 impl OpDef {
-    /// An op that computes new tensors.
-    pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
+    const fn with_rule(schema: &'static str, rule: Rule, samples: &'static [Sample]) -> OpDef {
         OpDef {
             schema,
             variants: &[],
@@ -158,61 +163,31 @@ impl OpDef {
             takes_numbers: false,
             lens: None,
             outs: None,
-            rule: Rule::Expand(expand),
+            strides: Strides::Meta,
+            manner: Manner::Plain,
+            rule,
             samples,
         }
+    }
+    /// An op that computes new tensors.
+    pub const fn new(schema: &'static str, expand: ExpandFn, samples: &'static [Sample]) -> OpDef {
+        OpDef::with_rule(schema, Rule::Expand(expand), samples)
     }
     /// An op that computes new tensors whose extents may be data.
     pub const fn bounded(schema: &'static str, expand: BoundedFn, samples: &'static [Sample]) -> OpDef {
-        OpDef {
-            schema,
-            variants: &[],
-            typed_by_out: false,
-            takes_numbers: false,
-            lens: None,
-            outs: None,
-            rule: Rule::Bounded(expand),
-            samples,
-        }
+        OpDef::with_rule(schema, Rule::Bounded(expand), samples)
     }
     /// An op that always gives views.
     pub const fn view(schema: &'static str, view: ViewFn, samples: &'static [Sample]) -> OpDef {
-        OpDef {
-            schema,
-            variants: &[],
-            typed_by_out: false,
-            takes_numbers: false,
-            lens: None,
-            outs: None,
-            rule: Rule::View(view, None),
-            samples,
-        }
+        OpDef::with_rule(schema, Rule::View(view, None), samples)
     }
     /// An op that gives a view where it can and a copy elsewhere.
     pub const fn maybe_view(schema: &'static str, view: ViewFn, copy: ExpandFn, samples: &'static [Sample]) -> OpDef {
-        OpDef {
-            schema,
-            variants: &[],
-            typed_by_out: false,
-            takes_numbers: false,
-            lens: None,
-            outs: None,
-            rule: Rule::View(view, Some(copy)),
-            samples,
-        }
+        OpDef::with_rule(schema, Rule::View(view, Some(copy)), samples)
     }
     /// An op that gives a number.
     pub const fn number(schema: &'static str, number: NumberFn, samples: &'static [Sample]) -> OpDef {
-        OpDef {
-            schema,
-            variants: &[],
-            typed_by_out: false,
-            takes_numbers: false,
-            lens: None,
-            outs: None,
-            rule: Rule::Number(number),
-            samples,
-        }
+        OpDef::with_rule(schema, Rule::Number(number), samples)
     }
     /// With in-place and `out=` overloads.
     pub const fn variants(mut self, variants: &'static [&'static str]) -> OpDef {
@@ -237,6 +212,16 @@ impl OpDef {
     /// Whose `out=` overloads compute in the type of `out`, unless `dtype` says otherwise.
     pub const fn typed_by_out(mut self) -> OpDef {
         self.typed_by_out = true;
+        self
+    }
+    /// Whose first result the CPU lays out otherwise than PyTorch's meta kernel says.
+    pub const fn laid_out(mut self, strides: Strides) -> OpDef {
+        self.strides = strides;
+        self
+    }
+    /// Whose calls need more than to be handed on.
+    pub const fn called(mut self, manner: Manner) -> OpDef {
+        self.manner = manner;
         self
     }
 }
@@ -279,11 +264,6 @@ impl Entry {
             Some(words) if want != have => Err(Error::invalid(words(place, want, have))),
             _ => Ok(()),
         }
-    }
-
-    /// Whether it gives what only the data tells: a tensor of a size that is data, or a number.
-    pub fn gives_data(&self) -> bool {
-        matches!(self.def.rule, Rule::Bounded(_)) || self.def.schema.starts_with("aten::_local_scalar_dense(")
     }
 }
 

@@ -4,7 +4,7 @@ mod grid;
 
 use super::resample::{adjoint, resample};
 use super::support::{broadcast_to, dim};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -24,7 +24,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,8,3,4], -2", "pixel_shuffle expects a positive upscale_factor, but got -2"),
         ],
     )
-    .variants(&["pixel_shuffle.out"]),
+    .variants(&["pixel_shuffle.out"])
+    .laid_out(Strides::Suggested("self")),
     OpDef::new(
         "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
         pixel_unshuffle,
@@ -47,7 +48,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,8,3,3], 0", "Number of groups to divide channels in must be positive. Value of groups:0"),
         ],
     )
-    .variants(&["channel_shuffle.out"]),
+    .variants(&["channel_shuffle.out"])
+    .laid_out(Strides::Suggested("self")),
     OpDef::new(
         "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
         channel_shuffle,

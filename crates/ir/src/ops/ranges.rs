@@ -2,7 +2,7 @@
 
 use super::creation::{int, with_options};
 use super::support::elementwise;
-use super::{Call, OpDef, Scalar, err, ok, one};
+use super::{Call, Manner, OpDef, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -22,7 +22,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("-1", "upper bound and lower bound inconsistent with step sign"),
         ],
     )
-    .variants(&["arange.out"]),
+    .variants(&["arange.out"])
+    .called(Manner::Range),
     OpDef::new(
         with_options!("arange.start(Scalar start, Scalar end"),
         |c, b| one(arange(c, b, c.scalar("start")?, c.scalar("end")?, int(1))?),
@@ -41,7 +42,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("0, 5, 0", "step must be nonzero"),
         ],
     )
-    .variants(&["arange.start_out"]),
+    .variants(&["arange.start_out"])
+    .called(Manner::Range),
     OpDef::new(
         with_options!("linspace(Scalar start, Scalar end, int steps"),
         |c, b| one(linspace(c, b)?),

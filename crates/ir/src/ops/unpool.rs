@@ -3,7 +3,7 @@
 use super::index::{put_along, take_along};
 use super::pool::{nan_positions, or_nan, scatter_planes};
 use super::support::{not_implemented, torch_name};
-use super::{Call, OpDef, Outs, err, many, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -26,7 +26,8 @@ pub(super) static OPS: &[OpDef] = &[
             err("i64[1,2,2], i64[1,2,2], [2,3]", "\"max_unpool2d\" not implemented for 'Long'"),
         ],
     )
-    .variants(&["max_unpool2d.out"]),
+    .variants(&["max_unpool2d.out"])
+    .laid_out(Strides::Suggested("self")),
     OpDef::new(
         "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
         |c, b| {

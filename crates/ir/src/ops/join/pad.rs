@@ -1,6 +1,6 @@
 //! Padding: constant, reflected, replicated, circular; and the gradients of the middle two.
 
-use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::super::{Call, OpDef, Outs, Scalar, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -22,8 +22,12 @@ enum Edge {
 macro_rules! edge_ops {
     ($(($forward:literal, $out:literal, $backward:literal, $grad:literal, $edge:ident, $rank:literal, $fs:expr, $bs:expr)),* $(,)?) => {
         &[$(
-            OpDef::new($forward, |c, b| padded_call(c, b, Edge::$edge, $rank), $fs).variants(&[$out]),
-            OpDef::new($backward, |c, b| backward_call(c, b, Edge::$edge, $rank), $bs).variants(&[$grad]),
+            OpDef::new($forward, |c, b| padded_call(c, b, Edge::$edge, $rank), $fs)
+                .variants(&[$out])
+                .laid_out(Strides::Suggested("self")),
+            OpDef::new($backward, |c, b| backward_call(c, b, Edge::$edge, $rank), $bs)
+                .variants(&[$grad])
+                .laid_out(Strides::Suggested("self")),
         )*]
     };
 }

@@ -4,7 +4,7 @@ use super::super::bounded::{Bounded, Cut};
 use super::super::index::{index_dtype, take_slices};
 use super::super::search::counted;
 use super::super::support::{dim, distinct_dims, not_implemented};
-use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -103,7 +103,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             err("f32[2,3], [1,2], [0]", "shifts and dimensions must align. shifts: 2, dims:1"),
         ],
     )
-    .variants(&["roll.out"]),
+    .variants(&["roll.out"])
+    .laid_out(Strides::Rolled),
     OpDef::new(
         "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
         rot90,

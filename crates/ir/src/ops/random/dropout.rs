@@ -2,7 +2,7 @@
 
 use super::super::expr::formula;
 use super::super::support::{broadcast_to, not_implemented, result_type, scalar_like, torch_name};
-use super::super::{Call, OpDef, Outs, Scalar, err, many, ok, one};
+use super::super::{Call, OpDef, Outs, Scalar, Strides, err, many, ok, one};
 use super::{bernoulli, uniform, wide};
 use crate::builder::Builder;
 use crate::error::Result;
@@ -45,7 +45,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("i64[4], bool[4], 1.5"),
         ],
     )
-    .variants(&["native_dropout_backward.out"]),
+    .variants(&["native_dropout_backward.out"])
+    .laid_out(Strides::ByElement),
     OpDef::new(
         "aten::dropout(Tensor input, float p, bool train) -> Tensor",
         |c, b| dropout(c, b, Kind { feature: false, alpha: false }),

@@ -1,7 +1,7 @@
 //! New random tensors.
 
 use super::super::support::{broadcast_shapes, broadcast_to, cpp_type, not_implemented, promote_all};
-use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
+use super::super::{Call, OpDef, Outs, Scalar, Strides, err, ok, one};
 use super::fill::random_digits;
 use super::{as_dtype, bits, continuous, standard_exponential, standard_normal_as, uniform, wide};
 use crate::builder::Builder;
@@ -148,19 +148,22 @@ pub(in super::super) static OPS: &[OpDef] = &[
             err("f32[3], -1.0", "normal expects std >= 0.0, but found std -1"),
         ],
     )
-    .variants(&["normal.Tensor_float_out"]),
+    .variants(&["normal.Tensor_float_out"])
+    .laid_out(Strides::Rows),
     OpDef::new(
         "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
         |c, b| normal_of(c, b, None, Some(c.tensor(b, "std")?)),
         &[ok("1.0, f32[300]{0..1}"), err("1.0, i64[3]{0..1}", "not implemented for 'Long'")],
     )
-    .variants(&["normal.float_Tensor_out"]),
+    .variants(&["normal.float_Tensor_out"])
+    .laid_out(Strides::Rows),
     OpDef::new(
         "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
         |c, b| normal_of(c, b, Some(c.tensor(b, "mean")?), Some(c.tensor(b, "std")?)),
         &[ok("f32[3], f32[2,1]{0..1}")],
     )
-    .variants(&["normal.Tensor_Tensor_out"]),
+    .variants(&["normal.Tensor_Tensor_out"])
+    .laid_out(Strides::Rows),
     OpDef::new(
         "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
         multinomial,
