@@ -99,10 +99,13 @@ bool run_in_order(const Op& op, torch::jit::Stack& stack, size_t first) {
 }
 
 void check_overlaps(const Op& op, const torch::jit::Stack& stack, size_t first) {
+  // Some refuse to read and write one tensor, others only what overlaps in part: the CPU knows which.
   const auto overlaps = [&](const at::Tensor& written, const c10::IValue& value) {
     bool found = false;
     map_tensors(value, [&](const at::Tensor& t) {
-      found |= t.defined() && written.is_alias_of(t) && at::get_overlap_status(written, t) == at::MemOverlapStatus::Partial;
+      if (!t.defined() || !written.is_alias_of(t)) return t;
+      const auto status = at::get_overlap_status(written, t);
+      found |= status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
       return t;
     });
     return found;

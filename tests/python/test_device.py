@@ -130,6 +130,18 @@ def test_complex_functions_know_the_sides_of_their_cuts(name: str, dtype: torch.
         torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(function(x)), equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["cos", "cosh", "exp", "sin", "sinh", "tan", "tanh"])
+def test_complex_functions_keep_to_the_axes(name: str) -> None:
+    parts = torch.tensor([0.0, -0.0, 1.0, -2.0, 1e30, torch.inf, -torch.inf, torch.nan])
+    pairs = torch.cartesian_prod(parts, parts)
+    # Where both parts are infinite or NaN only `exp` says which of its results are.
+    known = pairs if name == "exp" else pairs[pairs.isfinite().any(1)]
+    x, function = torch.complex(*known.unbind(1)), getattr(torch, name)
+    compiled = torch.compile(function, backend="torchtpu", fullgraph=True)
+    for got in (function(x.to("tpu")).cpu(), compiled(x)):
+        torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(function(x)), equal_nan=True)
+
+
 def test_powers_of_two_are_finite_where_the_parts_are() -> None:
     x = torch.complex(torch.tensor([-torch.inf, torch.inf, 0.0, 3.0]), torch.tensor([1.0, 0.0, -0.0, 2.0]))
     torch.testing.assert_close(torch.exp2(x.to("tpu")).cpu(), torch.exp2(x))
@@ -214,6 +226,38 @@ def test_expanded_tensors_are_not_written() -> None:
     x = torch.zeros(3, 1, device="tpu").expand(3, 4)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
         x.add_(1)
+
+
+OVER_THEMSELVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "index_add_": lambda x, i: x.index_add_(0, i, x),
+    "index_copy_": lambda x, i: x.index_copy_(0, i, x),
+    "index_put_": lambda x, i: x.index_put_((i,), x),
+    "index_select": lambda x, i: torch.index_select(x, 0, i, out=x),
+    "put_": lambda x, i: x.put_(torch.arange(9, device=x.device).view(3, 3), x),
+    "scatter_": lambda x, i: x.scatter_(0, i.expand(3, 3), x),
+    "scatter_add_": lambda x, i: x.scatter_add_(0, i.expand(3, 3), x),
+    "take": lambda x, i: torch.take(x, i.expand(3, 3), out=x),
+    "addcmul_": lambda x, i: x.addcmul_(x, x),
+    "cumsum": lambda x, i: torch.cumsum(x, 0, out=x),
+    "where": lambda x, i: torch.where(x > 0, x, -x, out=x),
+}
+
+
+@pytest.mark.parametrize("name", OVER_THEMSELVES)
+def test_tensors_are_written_over_themselves_where_the_cpu_does(name: str) -> None:
+    call = OVER_THEMSELVES[name]
+
+    def written(device: str) -> Tensor | str:
+        try:
+            return call(torch.arange(-4.0, 5.0, device=device).view(3, 3), torch.arange(3, device=device)).cpu()
+        except RuntimeError as error:
+            return str(error).split("\n")[0]
+
+    want, got = written("cpu"), written("tpu")
+    if isinstance(want, str):
+        assert got == want
+    else:
+        torch.testing.assert_close(got, want)
 
 
 def test_expanded_tensors_are_filled() -> None:

@@ -85,7 +85,7 @@ pub(super) static OPS: &[OpDef] = &[
         |c, b| {
             let dtype = result_type(c, b, &both(c, b)?)?;
             if dtype.is_complex() {
-                return one(elementwise_rounded(c, b, both(c, b)?, dtype, |[x, y]| complex_logaddexp(x, y))?);
+                return one(elementwise_rounded(c, b, both(c, b)?, dtype, |[x, y]| logaddexp(x, y))?);
             }
             one(on_floats(c, b, "logaddexp", dtype, logaddexp)?)
         },
@@ -298,7 +298,10 @@ fn hypot<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
 }
 
 /// `ln(exp(x) + exp(y))`.
-fn logaddexp<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
+pub(super) fn logaddexp<'e>(x: Expr<'e>, y: Expr<'e>) -> Expr<'e> {
+    if x.dtype().is_complex() {
+        return complex_logaddexp(x, y);
+    }
     let sum = x.max(y) + (-(x - y).abs()).exp().ln_1p();
     (x.is_inf() & x.equals(y)).select(x, sum)
 }

@@ -34,6 +34,7 @@ mod cells;
 mod choice;
 mod compare;
 mod complex;
+mod complex_functions;
 mod composite;
 mod condition;
 mod convolution;

@@ -1,5 +1,8 @@
 //! Elementwise functions of one tensor that give floats.
 
+use super::complex_functions::{
+    arc_tangent, by_parts, even_on_axes, exponential, hyperbolic_arc_tangent, odd_on_axes, on_its_side, power_of_two,
+};
 use super::expr::{Expr, formula, wide_formula};
 use super::support::{not_implemented, scalar_like, to_float};
 use super::{Call, OpDef, Sample, err, ok, one};
@@ -7,7 +10,7 @@ use crate::builder::Builder;
 use crate::ensure;
 use crate::error::Result;
 use crate::graph::ValueId;
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, LN_2, LN_10, PI};
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2, LN_10, PI};
 
 /// `aten::NAME(Tensor self) -> Tensor` with its in-place and `out=` overloads.
 macro_rules! unary {
@@ -170,15 +173,15 @@ functions! {
     asinh complex |x| on_its_side(x.asinh(), |y| (y.real().copysign(x.real()), y.imag()));
     atan complex |x| arc_tangent(x);
     atanh complex |x| hyperbolic_arc_tangent(x);
-    cos complex |x| x.cos();
-    cosh complex |x| x.cosh();
+    cos complex |x| even_on_axes(x, x.cos());
+    cosh complex |x| even_on_axes(x, x.cosh());
     deg2rad real |x| x * (PI / 180.0);
     digamma real |x| x.equals(0.0).select(x.constant(f64::INFINITY).copysign(-x), x.digamma());
     entr real |x| x.equals(0.0).select(x.constant(0.0), x.less(0.0).select(x.constant(f64::NEG_INFINITY), -x * x.ln()));
     erf real |x| x.erf();
     erfc real |x| x.erfc();
     erfinv real |x| x.erf_inv();
-    exp complex |x| x.exp();
+    exp complex |x| exponential(x);
     exp2 complex |x| power_of_two(x);
     expm1 complex |x| x.exp_m1();
     lgamma real |x| x.lgamma();
@@ -191,12 +194,12 @@ functions! {
     reciprocal complex |x| 1.0 / x;
     rsqrt complex |x| x.rsqrt();
     sigmoid complex |x| x.logistic();
-    sin complex |x| x.sin();
+    sin complex |x| odd_on_axes(x, x.sin());
     sinc complex |x| x.equals(0.0).select(x.constant(1.0), (x * PI).sin() / (x * PI));
-    sinh complex |x| x.sinh();
+    sinh complex |x| odd_on_axes(x, x.sinh());
     sqrt complex |x| on_its_side(x.sqrt(), |y| (y.real(), y.imag().copysign(x.imag())));
-    tan complex |x| x.tan();
-    tanh complex |x| x.tanh();
+    tan complex |x| odd_on_axes(x, x.tan());
+    tanh complex |x| odd_on_axes(x, x.tanh());
 }
 
 pub(super) use {functions, unary, unary_without_in_place};
@@ -222,39 +225,6 @@ pub(super) fn real_function(
         complex if complex.is_complex() => not_implemented(name, complex),
         _ => function(c, b, v, f),
     }
-}
-
-/// `y`, if it is complex with the parts that `parts` makes of it. Functions with branch cuts are continuous on either side of
-/// one, and the sign of a zero says which is meant: XLA does not look at it.
-fn on_its_side<'e>(y: Expr<'e>, parts: impl FnOnce(Expr<'e>) -> (Expr<'e>, Expr<'e>)) -> Expr<'e> {
-    if !y.dtype().is_complex() {
-        return y;
-    }
-    let (real, imag) = parts(y);
-    real.complex(imag)
-}
-
-/// `f` of each part of complex numbers: a product with a real number is no complex product, which has `0 * inf` in it.
-fn by_parts<'e>(x: Expr<'e>, f: impl Fn(Expr<'e>) -> Expr<'e>) -> Expr<'e> {
-    if x.dtype().is_complex() { f(x.real()).complex(f(x.imag())) } else { f(x) }
-}
-
-fn power_of_two(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype().is_complex() { by_parts(x, |part| part * LN_2).exp() } else { x.constant(2.0).pow(x) }
-}
-
-fn hyperbolic_arc_tangent(x: Expr<'_>) -> Expr<'_> {
-    on_its_side(x.atanh(), |y| (y.real().copysign(x.real()), y.imag().copysign(x.imag())))
-}
-
-/// `atan x`; for complex numbers `-i atanh(i x)`.
-fn arc_tangent(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype().is_complex() {
-        let y = hyperbolic_arc_tangent((-x.imag()).complex(x.real()));
-        return y.imag().complex(-y.real());
-    }
-    let infinite = x.constant(FRAC_PI_2).copysign(x);
-    x.is_inf().select(infinite, x.atan2(1.0))
 }
 
 /// `log(x / (1 - x))` of `self`, first clamped to `eps..1 - eps`.

@@ -1,5 +1,6 @@
 //! Powers.
 
+use super::arithmetic::multiply;
 use super::expr::Expr;
 use super::support::{Operand, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
 use super::{Call, OpDef, Outs, err, ok, one};
@@ -7,7 +8,7 @@ use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure, unsupported};
+use crate::{DType, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -86,6 +87,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2]{1e-30,1e30}, i64[2]{190,-190}"),
             ok("bf16[3], i32[3]{-2..3}"),
             ok("f16[2], f32[2]"),
+            ok("c64[3], i64[3]"),
+            ok("f32[3], c64[3]"),
         ],
     )
     .variants(&["ldexp_", "ldexp.out"]),
@@ -96,7 +99,10 @@ fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
     let dtype = to_float(c, result_type(c, b, &operands)?);
     if dtype.is_complex() {
-        unsupported!("ldexp of complex numbers has no lowering");
+        let [x, exponent] = operands;
+        let powers = to_float(c, result_type(c, b, std::slice::from_ref(&exponent))?);
+        let power = elementwise(c, b, [exponent], powers, |[exponent]| exponent.constant(2.0).pow(exponent))?;
+        return one(multiply(c, b, x, power.into())?);
     }
     let wide = if dtype.size() < 4 { DType::F32 } else { dtype };
     let scaled = elementwise(c, b, operands, wide, |[x, exponent]| {

@@ -1,13 +1,13 @@
 //! Evenly spaced numbers.
 
 use super::creation::{int, with_options};
-use super::support::elementwise;
+use super::support::{common_shape, cpp_type, elementwise, not_implemented, number_type, result_type, torch_name};
 use super::{Call, Manner, OpDef, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::{DType, ensure, unsupported};
+use crate::{DType, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -20,6 +20,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("5, dtype=f32"),
             ok("3, dtype=bf16"),
             err("-1", "upper bound and lower bound inconsistent with step sign"),
+            err("3, dtype=c64", "not implemented for 'ComplexFloat'"),
         ],
     )
     .variants(&["arange.out"])
@@ -54,6 +55,12 @@ pub(super) static OPS: &[OpDef] = &[
             ok("3, -7, 8, dtype=f64"),
             ok("0, 10, 4, dtype=i64"),
             ok("0, 1, 7, dtype=bf16"),
+            ok("1, 3j, 4"),
+            ok("0, 1, 5, dtype=c128"),
+            err(
+                "1j, 2, 3, dtype=f32",
+                "torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype Float",
+            ),
             err("0, 1, -1", "number of steps must be non-negative"),
         ],
     )
@@ -90,7 +97,14 @@ pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         with_options!("logspace(Scalar start, Scalar end, int steps, float base=10.0"),
         |c, b| one(logspace(c, b)?),
-        &[ok("0, 2, 5"), ok("0, 3, 4, 2, dtype=f64"), ok("0, 3, 1"), ok("0, 3, 0")],
+        &[
+            ok("0, 2, 5"),
+            ok("0, 3, 4, 2, dtype=f64"),
+            ok("0, 3, 1"),
+            ok("0, 3, 0"),
+            ok("0, 1j, 4"),
+            ok("0, 1, 3, dtype=c64"),
+        ],
     )
     .variants(&["logspace.out"]),
     OpDef::new(
@@ -125,7 +139,10 @@ fn arange(c: &Call<'_>, b: &Builder, start: Scalar, end: Scalar, step: Scalar) -
     let dtype = c.optional_dtype("dtype")?.unwrap_or(implied);
     let len = arange_len(numbers.map(|s| c.number(s)), dtype)?;
     if dtype == DType::Bool {
-        return super::support::not_implemented("arange", dtype);
+        return not_implemented("arange", dtype);
+    }
+    if dtype.is_complex() {
+        return not_implemented("arange_cpu", dtype);
     }
     counted(c, b, len, dtype, start, step)
 }
@@ -164,23 +181,41 @@ fn arange_len(numbers: [Number; 3], dtype: DType) -> Result<usize> {
 /// [`arange`] with its end included.
 fn closed_range(c: &Call<'_>, b: &Builder, start: Scalar, end: Scalar, step: Scalar) -> Result<ValueId> {
     let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
+    if dtype.is_complex() {
+        return not_implemented("range_cpu", dtype);
+    }
     let steps = range_steps([&start, &end, &step].map(|s| c.number(s)))?;
     counted(c, b, steps.floor() as usize + 1, dtype, start, step)
 }
 
 /// Counted from the nearer end, so that both ends are exact.
 fn linspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
-    let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
+    let dtype = spaced_dtype(c, b, "linspace")?;
     b.convert(spaced(c, b, "linspace", dtype)?, dtype)
 }
 
 /// `base` to the power of [`linspace`].
 fn logspace(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
-    let dtype = c.optional_dtype("dtype")?.unwrap_or(c.default_dtype());
+    let dtype = spaced_dtype(c, b, "logspace")?;
     let exponents = spaced(c, b, "logspace", dtype)?;
     let wide = if dtype.is_int() { DType::F64 } else { b.dtype(exponents) };
     let v = elementwise(c, b, [exponents.into(), c.operand(b, "base")?], wide, |[x, base]| base.pow(x))?;
     b.convert(v, dtype)
+}
+
+/// What `dtype` says, but numbers between complex ends are complex.
+fn spaced_dtype(c: &Call<'_>, b: &Builder, name: &str) -> Result<DType> {
+    let given = c.optional_dtype("dtype")?;
+    let is_complex = result_type(c, b, &[c.operand(b, "start")?, c.operand(b, "end")?])?.is_complex();
+    let implied = if is_complex { number_type(c, DType::C64) } else { c.default_dtype() };
+    let dtype = given.unwrap_or(implied);
+    ensure!(
+        dtype.is_complex() || !is_complex,
+        "torch.{name}(): inferred dtype {} can't be safely cast to passed dtype {}",
+        cpp_type(implied),
+        torch_name(dtype)
+    );
+    Ok(dtype)
 }
 
 /// In a wider type, but between ends of type `dtype`: whole numbers are spaced in f32, as PyTorch does it.
@@ -189,12 +224,9 @@ fn spaced(c: &Call<'_>, b: &Builder, name: &str, dtype: DType) -> Result<ValueId
     ensure!(steps >= 0, "number of steps must be non-negative");
     let wide = if dtype.is_int() { DType::F32 } else { dtype.accumulator() };
     let (start, end) = (c.operand(b, "start")?, c.operand(b, "end")?);
-    if dtype.is_complex() || super::support::result_type(c, b, &[start.clone(), end.clone()])?.is_complex() {
-        unsupported!("{name} of complex numbers has no lowering");
-    }
-    let ends = super::support::common_shape(b, &[start.clone(), end.clone()])?;
+    let ends = common_shape(b, &[start.clone(), end.clone()])?;
     ensure!(ends.is_empty(), "{name} only supports 0-dimensional start and end tensors");
-    let counts = b.iota(wide, &[steps as usize], 0)?;
+    let counts = b.convert(b.iota(wide.real(), &[steps as usize], 0)?, wide)?;
     let operands = [counts.into(), start, end];
     let last = (steps - 1) as f64;
     let half = (steps / 2) as f64;
@@ -204,6 +236,7 @@ fn spaced(c: &Call<'_>, b: &Builder, name: &str, dtype: DType) -> Result<ValueId
         }
         let (start, end) = (start.convert(dtype).convert(wide), end.convert(dtype).convert(wide));
         let step = (end - start) / last;
-        i.less(half).select(start + step * i, end - step * (last - i))
+        let is_low = if wide.is_complex() { i.real() } else { i }.less(half);
+        is_low.select(start + step * i, end - step * (last - i))
     })
 }

@@ -7,7 +7,7 @@ use super::{Call, OpDef, Outs, Sample, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::{DType, ensure_kernel, ensure_type, unsupported};
+use crate::{Binary, DType, Unary, ensure_kernel, ensure_type};
 use std::f64::consts::PI;
 
 pub(super) static OPS: &[OpDef] = &[
@@ -112,6 +112,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[4]{nan,inf,-inf,1}, inf, nan, inf"),
             ok("bf16[4]{nan,inf,-inf,1}"),
             ok("f64[3]{inf,-inf,nan}"),
+            ok("c64[4], 1, 2, -3"),
             ok("i64[4]"),
             ok("bool[4]"),
         ],
@@ -331,20 +332,23 @@ fn round_decimals(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 fn nan_to_num(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let dtype = b.dtype(v);
-    if !dtype.is_float() {
-        if dtype.is_complex() {
-            unsupported!("nan_to_num of complex numbers has no lowering");
-        }
-        return one(v);
+    if dtype.is_complex() {
+        let [real, imag] = [Unary::Real, Unary::Imag].map(|part| finite_floats(c, b, b.unary(part, v)?));
+        return one(b.binary(Binary::Complex, real?, imag?)?);
     }
+    one(if dtype.is_float() { finite_floats(c, b, v)? } else { v })
+}
+
+fn finite_floats(c: &Call<'_>, b: &Builder, v: ValueId) -> Result<ValueId> {
+    let dtype = b.dtype(v);
     let greatest = dtype.largest();
     let number = |name, default| {
         let given = c.optional_scalar(name)?;
         Ok(given.unwrap_or(super::Scalar::Known(crate::Number::Float(default))).into())
     };
     let operands = [v.into(), number("nan", 0.0)?, number("posinf", greatest)?, number("neginf", -greatest)?];
-    one(elementwise(c, b, operands, dtype, |[x, nan, high, low]| {
+    elementwise(c, b, operands, dtype, |[x, nan, high, low]| {
         let finite = x.equals(f64::INFINITY).select(high, x.equals(f64::NEG_INFINITY).select(low, x));
         x.is_nan().select(nan, finite)
-    })?)
+    })
 }

@@ -128,7 +128,8 @@ fn outranking(higher: DType, lower: DType) -> Result<DType> {
     if higher == DType::Bool || lower.is_float() { promote_types(higher, lower) } else { Ok(lower) }
 }
 
-fn number_type(call: &Call<'_>, dtype: DType) -> DType {
+/// The type that a Python number of the kind of `dtype` counts as.
+pub fn number_type(call: &Call<'_>, dtype: DType) -> DType {
     match (dtype.category(), call.default_dtype()) {
         (Category::Float, default) => default,
         (Category::Complex, DType::F64) => DType::C128,

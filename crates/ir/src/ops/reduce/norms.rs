@@ -1,5 +1,6 @@
 //! Norms, distances and the logarithm of a sum of exponentials.
 
+use super::super::complex_functions::exponential;
 use super::super::expr::formula;
 use super::super::support::{broadcast_to, common_shape, dim, promote_types, to_float, torch_name};
 use super::super::{Call, OpDef, Outs, err, many, ok, one, outs};
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
 use crate::op::{Binary, Comparison, Reducer, Unary};
-use crate::{DType, ensure, ensure_kernel, invalid, unsupported};
+use crate::{DType, ensure, ensure_kernel, invalid};
 
 pub(in super::super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -125,6 +126,8 @@ pub(in super::super) static OPS: &[OpDef] = &[
             ok("f32[0], [0]"),
             ok("f32[2,2]{-inf,-inf,inf,1}, [1]"),
             ok("f32[], [0]"),
+            ok("c64[2,3], [1]"),
+            ok("c128[3], [0], true"),
         ],
     )
     .variants(&["logsumexp.out"]),
@@ -293,20 +296,20 @@ fn weight_norm_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     many([b.convert(grad_v, b.dtype(v))?, b.convert(grad_g, b.dtype(g))?])
 }
 
-/// The greatest element goes out of the exponentials; an infinite one stays in.
+/// The greatest element, or real part, goes out of the exponentials; an infinite one stays in.
 fn logsumexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let over = Over::dims(c, b)?;
     let dtype = to_float(c, b.dtype(over.v));
     let wide = over.with(b.convert(b.convert(over.v, dtype)?, dtype.accumulator())?);
-    if dtype.is_complex() {
-        unsupported!("logsumexp of complex numbers has no lowering");
-    }
-    let max = b.reduce(wide.v, Reducer::Maximum, &wide.dims)?;
+    let real = if dtype.is_complex() { b.unary(Unary::Real, wide.v)? } else { wide.v };
+    let max = b.reduce(real, Reducer::Maximum, &wide.dims)?;
     let infinite =
         b.compare(Comparison::Eq, b.unary(Unary::Abs, max)?, b.full_like(max, Number::Float(f64::INFINITY))?)?;
     let max = b.select(infinite, b.full_like(max, Number::Int(0))?, max)?;
+    let max = b.convert(max, b.dtype(wide.v))?;
     let shifted = b.subtract(wide.v, wide.spread(b, max)?)?;
-    let sum = b.reduce(b.unary(Unary::Exponential, shifted)?, Reducer::Add, &wide.dims)?;
+    let exponentials = formula(b, [shifted], |[x]| exponential(x))?;
+    let sum = b.reduce(exponentials, Reducer::Add, &wide.dims)?;
     let log = b.add(b.unary(Unary::Log, sum)?, max)?;
     one(b.convert(wide.kept(b, log)?, dtype)?)
 }
