@@ -113,7 +113,8 @@ def capture_step(
         if value.grad_fn is None or value.dim():
             raise Error("the loss must be a scalar that depends on the parameters")
         setup_stacktrace_preservation_hooks([value.grad_fn])
-        gradients = torch.autograd.grad(value, [tensors[name] for name in trained], materialize_grads=True)
+        with fx.traceback.annotate({_BACKWARD: True}):
+            gradients = torch.autograd.grad(value, [tensors[name] for name in trained], materialize_grads=True)
         if optimizer:
             groups = _groups(model, optimizer)
             with torch.no_grad(), _stepping(optimizer, groups, tensors, dict(zip(trained, gradients))):
@@ -122,6 +123,7 @@ def capture_step(
 
     with mode, fx.traceback.preserve_node_meta(), _remembering_lines(), without_onednn():
         gm = make_fx(step, decomposition_table=decompositions(), tracing_mode="real")(*abstract.values())
+    _say_modules(gm)
     walked = _walked(gm, {i.name: i.kind for i in given}, list(arguments))
     return Step(Trace(walked.program), arguments | walked.constants, returned)
 
@@ -202,6 +204,9 @@ def _export(
             program = torch.export.export(whole, (), dict(inputs))
     except GuardOnDataDependentSymNode as error:
         raise _branches(error) from None
+    for node in _nodes(program.graph_module):
+        if stack := node.meta.get("nn_module_stack"):
+            node.meta["nn_module_stack"] = _without_wrapper(stack)
     tied, batch = _tied(model), iter(pytree.tree_leaves(dict(inputs)))
     held = program.constants | dict([*_named_parameters(whole), *_named_buffers(whole)])
 
@@ -214,6 +219,38 @@ def _export(
     found = [given(spec) for spec in program.graph_signature.input_specs]
     _refuse_namesakes(found)
     return program.graph_module, found
+
+
+def _nodes(gm: fx.GraphModule) -> Iterator[fx.Node]:
+    """Those of all its graphs."""
+    for module in gm.modules():
+        if isinstance(module, fx.GraphModule):
+            yield from module.graph.nodes
+
+
+def _without_wrapper(stack: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """The modules of ``stack`` by the names that they have in the model, not in :class:`_Loss`."""
+    outer = "model"
+    inner = {key: entry for key, entry in stack.items() if entry[0] == outer or entry[0].startswith(f"{outer}.")}
+    return {key: (path.removeprefix(outer).removeprefix("."), kind) for key, (path, kind) in inner.items()}
+
+
+# What `node.meta["custom"]` says of the backward pass.
+_BACKWARD = "torchtpu.backward"
+
+
+def _say_modules(gm: fx.GraphModule) -> None:
+    """Tells backward nodes the modules of the forward op whose gradient they compute: autograd numbers both alike, and
+    the first op of a number is the one that has a gradient."""
+    first: dict[int, Any] = {}
+    for node in _nodes(gm):
+        number = node.meta.get("seq_nr")
+        if number is None:
+            continue
+        if not node.meta.get("custom", {}).get(_BACKWARD):
+            first.setdefault(number, node.meta.get("nn_module_stack"))
+        elif number in first:
+            node.meta["fwd_nn_module_stack"] = first[number]
 
 
 _named_parameters = functools.partial(nn.Module.named_parameters, remove_duplicate=False)

@@ -54,6 +54,27 @@ class Constants(nn.Module):
         return (self.scale(self.layer(x) + self.offset) * torch.tensor([1.0, 2.0])).mean()
 
 
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x).relu())
+
+
+def test_the_backward_stands_in_the_modules_of_its_forward() -> None:
+    model = Two()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step = torchtpu.capture_step(model, torch.randn(5, 4), loss=lambda y: y.square().mean(), optimizer=optimizer)
+    modules: dict[str, set[str]] = {}
+    for node in step.trace.program["graph_module"]["graph"]["nodes"]:
+        stack = node["metadata"].get("nn_module_stack", "")
+        modules.setdefault(node["target"].split(".")[3], set()).add(stack.split(";")[-1].split(",")[0])
+    assert modules["addmm"] == modules["mm"] == {"body", "head"}
+    assert modules["threshold_backward"] == modules["mean"] == modules["add_"] == {""}
+
+
 def test_literals_and_plain_tensors_are_inputs_of_the_step() -> None:
     step = check_gradients(Constants(), {"x": X})
     assert {"offset", "scale.by", "lifted_tensor_0", "x"} < set(step.arguments)

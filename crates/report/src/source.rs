@@ -149,7 +149,9 @@ fn own(index: &Index<'_>) -> Sources {
 
 /// `module.path/aten.op.overload`, between them the fusion region if there is one, as in `3#softmax`; and the file and line or the innermost stack frame.
 fn read(metadata: &OpMetadata, frames: Option<&StackFrameIndexProto>) -> Source {
-    let (module, op) = metadata.op_name.rsplit_once('/').unwrap_or(("", &metadata.op_name));
+    // What XLA merges it names after all, joined: the first speaks for them.
+    let name = metadata.op_name.split(';').next().unwrap_or_default();
+    let (module, op) = name.rsplit_once('/').unwrap_or(("", name));
     let (outer, last) = module.rsplit_once('/').unwrap_or(("", module));
     let module = if last.contains('#') { outer } else { module };
     let (file, line) = if metadata.source_file.is_empty() {
@@ -229,6 +231,9 @@ mod tests {
         assert_eq!(read("3#softmax/aten.exp.default"), parts("", "aten.exp.default"));
         assert_eq!(read("m.a/aten.exp.default"), parts("m.a", "aten.exp.default"));
         assert_eq!(read("aten.exp.default"), parts("", "aten.exp.default"));
+        let merged = "m.a/16#matmul/aten.mul.Scalar;m.b/15#bias/aten.bmm.default";
+        assert_eq!(read(merged), parts("m.a", "aten.mul.Scalar"));
+        assert_eq!(read("71#scale/aten.add_.Tensor;aten.add_.Tensor"), parts("", "aten.add_.Tensor"));
     }
 
     #[test]

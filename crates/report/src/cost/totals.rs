@@ -8,9 +8,9 @@ use super::matrix::{self, Product};
 use super::{LEAST_WASTE, Share, Step};
 use crate::{Collective, LineCost, Padding, Source};
 
-/// Each line's part of each region, most time first.
+/// Each line's part of each region, most time first. What has neither line nor module is told by its op.
 pub(super) fn lines(steps: &[Step], seconds: f64) -> Vec<LineCost> {
-    let mut lines: HashMap<(&str, u32, &str), LineCost> = HashMap::new();
+    let mut lines: HashMap<(&str, u32, &str, &str), LineCost> = HashMap::new();
     for step in steps {
         for (source, share, part) in weights(step) {
             let new = || LineCost {
@@ -21,7 +21,8 @@ pub(super) fn lines(steps: &[Step], seconds: f64) -> Vec<LineCost> {
                 seconds: 0.0,
                 share: 0.0,
             };
-            let line = lines.entry((&source.file, source.line, &source.module)).or_insert_with(new);
+            let op = if source.file.is_empty() && source.module.is_empty() { source.op.as_str() } else { "" };
+            let line = lines.entry((&source.file, source.line, &source.module, op)).or_insert_with(new);
             if line.source.op != source.op {
                 line.source.op.clear();
             }
