@@ -241,13 +241,13 @@ pub(crate) struct Run {
     /// Draw what has no value otherwise from this seed
     #[arg(long, value_name = "SEED")]
     pub(crate) random: Option<u64>,
-    /// Run N times and report the times
+    /// Run N times, each on the same values, and report the times of all but the first, which compiles
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
     /// How to tell results, times and diagnostics
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
-    /// Write the results, named out.0, out.1, ...
+    /// Write the results, named out.0, out.1, ..., and by their names the inputs that the program updates
     #[arg(short, long, value_name = "OUT.safetensors")]
     pub(crate) output: Option<PathBuf>,
 }

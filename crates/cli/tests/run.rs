@@ -75,11 +75,16 @@ impl Place {
 
     /// The result `out.{number}` of a run that ends well.
     fn result(&self, trace: &str, arguments: &[&str], number: usize) -> Vec<f32> {
+        self.saved(trace, arguments, &format!("out.{number}"))
+    }
+
+    /// What a run that ends well saves by this name.
+    fn saved(&self, trace: &str, arguments: &[&str], name: &str) -> Vec<f32> {
         let output = self.run(trace, &[arguments, &["-o", "out.safetensors"]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let bytes = std::fs::read(self.0.path().join("out.safetensors")).expect("results");
         let results = SafeTensors::deserialize(&bytes).expect("safetensors");
-        let result = results.tensor(&format!("out.{number}")).expect("a result");
+        let result = results.tensor(name).expect("a result");
         result.data().chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().expect("four bytes"))).collect()
     }
 }
@@ -96,6 +101,19 @@ fn values_that_a_trace_lacks_come_from_the_file_by_their_qualified_names() {
     let place = Place::with([("n", counted(&[3])), ("x", counted(&[2, 3]))]);
     assert_eq!(place.result("mutation.json", &INPUTS, 0), [5.0, 3.0, 4.0, 4.0, 5.0, 6.0]);
     assert_eq!(place.result("mutation.json", &INPUTS, 1), [5.0, 3.0, 4.0]);
+}
+
+#[test]
+fn updated_inputs_are_saved_and_each_run_starts_from_the_values_given() {
+    let place = Place::with([("n", counted(&[3])), ("x", counted(&[2, 3]))]);
+    for repeat in ["1", "3"] {
+        let arguments = [&INPUTS[..], &["--repeat", repeat]].concat();
+        assert_eq!(place.saved("mutation.json", &arguments, "n"), [5.0, 3.0, 4.0]);
+        assert_eq!(place.saved("mutation.json", &arguments, "x"), [5.0, 3.0, 4.0, 4.0, 5.0, 6.0]);
+        assert_eq!(place.result("mutation.json", &arguments, 2), [10.0, 6.0, 8.0, 8.0, 10.0, 12.0]);
+    }
+    let told = place.run("mutation.json", &INPUTS);
+    assert!(String::from_utf8_lossy(&told.stdout).ends_with("updated: n, x; -o writes them, too\n"), "{told:?}");
 }
 
 #[test]

@@ -21,6 +21,17 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
+    /// The same tensor once more, in the same memory.
+    #[must_use]
+    pub fn share(&self) -> HostTensor {
+        HostTensor {
+            memory: self.memory.share(),
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            strides: self.strides.clone(),
+        }
+    }
+
     /// A row-major tensor of type `ty` in `memory`.
     pub fn contiguous(ty: &TensorType, memory: HostMemory) -> HostTensor {
         let strides = ir::alias::Layout::contiguous(ty.shape.clone()).strides;

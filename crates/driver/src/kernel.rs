@@ -7,7 +7,7 @@ use crate::optimize::{Numerics, platform, region_names};
 use crate::program::{Options, path_prefixes};
 use crate::session::{Effort, Session, hlo_text};
 use fuse::Class;
-use ir::{Graph, OutputKind};
+use ir::Graph;
 use lower::LowerOptions;
 use runtime::{Executable, Signature};
 use std::path::Path;
@@ -77,7 +77,7 @@ impl Session {
             Ok(Arc::new(host::runtime_type(ty)))
         });
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| mutated(&o.kind)).collect();
+        let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| o.kind.mutated()).collect();
         donated.sort_unstable();
         let signature = Signature { inputs, donated };
         let canonical = lowered(&LowerOptions { locations: false, ..LowerOptions::default() })?;
@@ -91,7 +91,7 @@ impl Session {
 /// Whether the program of `graph` takes more than `apart`, by more than its results and what goes into it let pass.
 fn takes_more(kernel: &Kernel, graph: &Graph, apart: u64) -> bool {
     let bytes = |v| graph.tensor_type(v).map_or(0, |t| t.size_in_bytes() as u64);
-    let made = graph.outputs.iter().filter(|o| mutated(&o.kind).is_none()).map(|o| bytes(o.value)).sum::<u64>();
+    let made = graph.outputs.iter().filter(|o| o.kind.mutated().is_none()).map(|o| bytes(o.value)).sum::<u64>();
     let there: u64 = graph.inputs.iter().map(|i| bytes(i.value)).sum();
     made + kernel.executable.temporaries() > apart + (there + made) / TOLERATED
 }
@@ -108,13 +108,6 @@ fn fingerprint(canonical: &[u8]) -> u64 {
     let hash = blake3::hash(canonical);
     let (words, _) = hash.as_bytes().as_chunks();
     u64::from_le_bytes(words[0])
-}
-
-fn mutated(kind: &OutputKind) -> Option<usize> {
-    match kind {
-        OutputKind::Mutation(input) => Some(*input),
-        OutputKind::User => None,
-    }
 }
 
 /// Elements of the largest tensor: a function of the program, so that every host compiles it alike.

@@ -311,6 +311,23 @@ impl Program {
         Ok(self.wanted().into_iter().filter_map(typed).collect())
     }
 
+    /// Positions and names of the inputs that a call updates in place, for these sizes.
+    ///
+    /// # Errors
+    /// As [`Program::import`].
+    pub fn updated(&self, dims: &DimValues) -> Result<Vec<(usize, String)>> {
+        let graph = self.import(dims)?.graph;
+        let positions: BTreeSet<usize> = graph.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
+        let named = |position: usize| {
+            let name = self.qualified_name(position).or_else(|| match self.trace.graph.inputs.get(position)? {
+                TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
+                _ => None,
+            });
+            Some((position, name?.to_owned()))
+        };
+        Ok(positions.into_iter().filter_map(named).collect())
+    }
+
     /// Positions and names of the tensors that a caller must give.
     fn wanted<'p>(&'p self) -> Vec<(usize, &'p str)> {
         let held = |name: &str| self.trace.weights.as_ref().is_some_and(|weights| weights.get(name).is_some());

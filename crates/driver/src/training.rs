@@ -1,13 +1,13 @@
 //! What a program trains: the gradients that slices would have to exchange.
 
 use ir::sharding::Partition;
-use ir::{Graph, InputKind, OutputKind, TensorType};
+use ir::{Graph, InputKind, TensorType};
 use report::Training;
 use rustc_hash::FxHashSet;
 
 /// What one slice trains with the program: the parameters that it updates in place, on one device or over a partition.
 pub(crate) fn of(graph: &Graph, partition: Option<&Partition>) -> Training {
-    let updated: FxHashSet<usize> = graph.outputs.iter().filter_map(|output| mutated(&output.kind)).collect();
+    let updated: FxHashSet<usize> = graph.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
     let mut training = Training { batch: batch(graph), ..Training::default() };
     for (number, input) in graph.inputs.iter().enumerate() {
         let Some(ty) = graph.tensor_type(input.value) else { continue };
@@ -21,13 +21,6 @@ pub(crate) fn of(graph: &Graph, partition: Option<&Partition>) -> Training {
         training.device_gradient_bytes += TensorType { dtype: ty.dtype, shape }.size_in_bytes() as u64;
     }
     training
-}
-
-fn mutated(kind: &OutputKind) -> Option<usize> {
-    match kind {
-        OutputKind::Mutation(input) => Some(*input),
-        OutputKind::User => None,
-    }
 }
 
 /// The first extent of the user's tensors, if it is the same for all.

@@ -87,6 +87,16 @@ pub enum OutputKind {
     Mutation(usize),
 }
 
+impl OutputKind {
+    /// The position of the input whose next value it is.
+    pub fn mutated(&self) -> Option<usize> {
+        match self {
+            OutputKind::Mutation(input) => Some(*input),
+            OutputKind::User => None,
+        }
+    }
+}
+
 /// An output of the graph.
 #[derive(Clone, Debug)]
 pub struct Output {

@@ -1,14 +1,14 @@
 //! `tputc run`: runs a program on a plugin.
 
 use crate::args::{ReportFormat, Run};
-use crate::inputs::{self, Known, Tensors};
+use crate::inputs::{self, Known, Tensors, Updated};
 use crate::output::{Failure, Outcome, Printer, print};
 use driver::{Argument, DiskCache, Program, Runner, Session, Value};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Names of missing inputs that are told.
+/// Names of inputs that are told.
 const SHOWN: usize = 3;
 
 pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
@@ -22,11 +22,12 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
         printer.timed("plugin loaded", || Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env()))?;
     let (program, session) = (Arc::new(program), Arc::new(session));
     let runner = Runner::new(program.clone(), session);
-    let arguments = printer.timed("inputs there", || arguments(args, &program, &known))?;
+    let (given, updated) = printer.timed("inputs there", || arguments(args, &program, &known))?;
     let seed = args.random.unwrap_or(0);
     let mut times = vec![];
-    let mut results = vec![];
+    let (mut results, mut arguments) = (vec![], vec![]);
     for turn in 0..args.repeat {
+        arguments = inputs::with_own(&given, &updated)?;
         let start = Instant::now();
         results = runner.run(&arguments, &mut || Ok([seed, 0]))?;
         let time = start.elapsed();
@@ -37,12 +38,12 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
         }
     }
     times.sort_unstable();
-    let told = Told { results: &results, times: &times, saved: args.output.is_some() };
+    let told = Told { results: &results, updated: &updated, times: &times, saved: args.output.is_some() };
     print(&match args.format {
         ReportFormat::Text => told.text(),
         ReportFormat::Json => format!("{:#}\n", told.data()),
     })?;
-    args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments))
+    args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments, &updated))
 }
 
 /// The program, and which inputs a file may name.
@@ -53,8 +54,8 @@ fn read(args: &Run) -> Result<(Program, Known), Failure> {
     Ok((inputs::program_of(&args.source, bytes)?, known))
 }
 
-/// From the file, and drawn where it has none.
-fn arguments(args: &Run, program: &Program, known: &Known) -> Result<Vec<Argument>, Failure> {
+/// From the file, and drawn where it has none; and positions and names of those that the program updates.
+fn arguments(args: &Run, program: &Program, known: &Known) -> Result<(Vec<Argument>, Updated), Failure> {
     let mut tensors = args.inputs.as_deref().map(Tensors::load).transpose()?.unwrap_or_default();
     tensors.refuse_strangers(program, known)?;
     let dims = tensors.dims(&args.source, program)?;
@@ -63,7 +64,7 @@ fn arguments(args: &Run, program: &Program, known: &Known) -> Result<Vec<Argumen
     }
     let missing = tensors.missing(program);
     match missing.is_empty() {
-        true => tensors.arguments(program, &dims, known),
+        true => Ok((tensors.arguments(program, &dims, known)?, program.updated(&dims)?)),
         false => Err(lacking(&missing, args.inputs.is_some())),
     }
 }
@@ -85,6 +86,8 @@ fn lacking(names: &[&str], file: bool) -> Failure {
 /// What is told of a run.
 struct Told<'a> {
     results: &'a [Value],
+    /// Positions and names of the inputs that the program updates.
+    updated: &'a [(usize, String)],
     /// Of all runs but the first, which compiles; sorted.
     times: &'a [Duration],
     /// Whether the results are in a file.
@@ -99,7 +102,9 @@ impl Told<'_> {
     fn text(&self) -> String {
         let mut lines = vec![];
         if let Some([median, least]) = self.median_and_least() {
-            lines.push(format!("{} runs: median {median:.1?}, least {least:.1?}\n", self.times.len()));
+            let runs = if self.times.len() == 1 { "run" } else { "runs" };
+            let count = self.times.len();
+            lines.push(format!("{count} {runs} after the first: median {median:.1?}, least {least:.1?}\n"));
         }
         if !self.saved {
             let what = |value: &Value| match value {
@@ -112,8 +117,17 @@ impl Told<'_> {
                 Value::None => "none".to_owned(),
             };
             lines.extend(self.results.iter().enumerate().map(|(i, value)| format!("out.{i}: {}\n", what(value))));
+            lines.extend(self.updated_inputs());
         }
         lines.concat()
+    }
+
+    /// The first few names of the inputs that are updated.
+    fn updated_inputs(&self) -> Option<String> {
+        let names: Vec<&str> = self.updated.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
+        let rest = self.updated.len().checked_sub(names.len()).filter(|&rest| rest > 0);
+        let rest = rest.map_or(String::new(), |rest| format!(" and {rest} more"));
+        (!names.is_empty()).then(|| format!("updated: {}{rest}; -o writes them, too\n", names.join(", ")))
     }
 
     fn data(&self) -> Json {
@@ -129,6 +143,7 @@ impl Told<'_> {
         let times = self.median_and_least().map(|[median, least]| {
             json!({ "runs": self.times.len(), "median_seconds": median.as_secs_f64(), "least_seconds": least.as_secs_f64() })
         });
-        json!({ "results": self.results.iter().map(what).collect::<Vec<_>>(), "times": times })
+        let updated: Vec<&str> = self.updated.iter().map(|(_, name)| name.as_str()).collect();
+        json!({ "results": self.results.iter().map(what).collect::<Vec<_>>(), "updated": updated, "times": times })
     }
 }
