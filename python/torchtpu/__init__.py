@@ -68,6 +68,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_LATER[name]), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 def _autoload() -> None:
     """What PyTorch calls at the end of ``import torch``."""
     from torchtpu import device

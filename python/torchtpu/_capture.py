@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import Unsupported, UserError
 from torch._functorch.partitioners import default_partition
 
 from torchtpu import _native, _plugins
@@ -48,27 +49,37 @@ class Trace:
         return json.dumps(self.program, allow_nan=False, separators=(",", ":")).encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes ``path``, and the backward graph, if there is one, beside it as ``NAME.backward.json``."""
+        """Writes ``path``, and the backward graph, if there is one, beside it as ``NAME.backward.json``; one that an
+        earlier trace has left there is removed."""
         path = Path(path)
         path.write_bytes(self.to_bytes())
-        if self.backward:
-            self.backward.save(path.with_suffix(".backward" + path.suffix))
+        save_beside(path, self.backward)
 
     def __repr__(self) -> str:
         return f"<torchtpu.Trace of {self.num_nodes} nodes{', with backward' if self.backward else ''}>"
 
 
+def save_beside(path: Path, backward: Any | None) -> None:
+    """Saves what is of the backward graph beside ``path``, where nothing stands if there is none."""
+    beside = path.with_suffix(".backward" + path.suffix)
+    if backward:
+        backward.save(beside)
+    elif ".backward" not in path.suffixes[:-1]:  # it has no backward of its own
+        beside.unlink(missing_ok=True)
+
+
 def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     """Traces ``fn(*args, **kwargs)`` as ``torch.compile`` would; nothing is compiled for the device.
 
-    ``fn`` runs once, eagerly, on the arguments. If its result needs gradients, its backward is traced too. What ``fn``
-    checks or prints besides computing is not in the trace.
+    ``fn`` runs once, eagerly, on the arguments: what it updates, such as statistics of a batch norm or the state of a
+    generator, is updated. If its result needs gradients, its backward is traced too. What ``fn`` checks or prints
+    besides computing is not in the trace.
 
     The inputs are called as the user calls them: parameters and buffers by their qualified names, arguments as ``fn``
     or its ``forward`` does. So are those of the backward that are the forward's.
 
     Raises:
-        Error: Dynamo breaks ``fn`` into several graphs; the message says where, through Dynamo's own error.
+        Error: Dynamo breaks ``fn`` into several graphs; the message is Dynamo's own, which says where.
         TypeError: ``fn`` is no function or module.
     """
     if not callable(fn):
@@ -116,7 +127,10 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         return aot(gm, inputs)
 
     torch._dynamo.reset()
-    result = torch.compile(fn, backend=backend, fullgraph=True)(*args, **kwargs)
+    try:
+        result = torch.compile(fn, backend=backend, fullgraph=True)(*args, **kwargs)
+    except (Unsupported, UserError) as error:
+        raise Error(str(error)) from error
     if not forward:
         raise Error("nothing was captured: the function calls no op on tensors")
     if not backward:
@@ -237,7 +251,8 @@ def lower(
     """The text of a stage of the compile.
 
     Args:
-        fn_or_trace: a function to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
+        fn_or_trace: a function to :func:`capture` with ``args`` and ``kwargs``, which runs it once, or a
+            :class:`Trace`.
         stage: ``"core"``, our own graph; ``"fused"``, the same after our own optimizer; ``"stablehlo"``, what the
             plugin gets; ``"hlo"``, what the plugin's optimizer made of it.
         dims: sizes of symbolic dimensions, by symbol.
@@ -257,10 +272,13 @@ def sizes_of(trace: Trace, dims: Mapping[str, int] | None) -> dict[str, int]:
     """``dims``, of symbols that the trace or its backward has.
 
     Raises:
+        TypeError: ``dims`` is no dictionary of whole numbers.
         ValueError: there is no such symbol.
     """
     if not dims:
         return {}
+    if not isinstance(dims, Mapping) or not all(isinstance(size, int) for size in dims.values()):
+        raise TypeError(f"dims is {dims!r}: give a dictionary of symbols with sizes, such as {{'s33': 8}}")
     traces = [part for part in (trace.backward, trace) if part is not None]
     placed = {symbol: told for part in traces for symbol, told in _native.symbols(part.to_bytes()).items()}
     for symbol, size in dims.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from torchtpu import _native, _plugins
-from torchtpu._capture import Trace, capture, sizes_of
+from torchtpu._capture import Trace, capture, save_beside, sizes_of
 from torchtpu._sharding import Mesh, Shard, native_mesh, native_shard
 from torchtpu.backend import precision
 
@@ -103,8 +103,8 @@ class Report:
         path = Path(path)
         form = {".html": self.html, ".json": lambda: self._json + "\n"}.get(path.suffix, self.text)
         path.write_text(form())
-        if self.backward and path.suffix in (".html", ".json"):
-            self.backward.save(path.with_suffix(".backward" + path.suffix))
+        if path.suffix in (".html", ".json"):
+            save_beside(path, self.backward)
 
     def __str__(self) -> str:
         return self.text()
@@ -155,7 +155,8 @@ def check(
     """Compiles a program for a TPU that is not there, and tells what became of it.
 
     Args:
-        fn_or_trace: a function or module to capture with ``args`` and ``kwargs``, or a :class:`Trace`.
+        fn_or_trace: a function or module to :func:`capture` with ``args`` and ``kwargs``, which runs it once, or a
+            :class:`Trace`.
         target: a slice such as ``"v5e:2x2"`` or ``"v5p:2x2x1"``; or several, for a report each. ``"v5e:1x1"`` if none
             is given.
         slices: also plan so many such slices that train together, each on a batch of its own: :attr:`Report.slices`.
@@ -184,21 +185,30 @@ def check(
         raise TypeError("slices without a target: give the slice, such as target='v5p:16x16x16'")
     if slices is not None and slices < 1:
         raise ValueError(f"slices is {slices}: plan at least one")
+    targets = _targets(target)
     if not timeout > 0:
         raise ValueError(f"timeout is {timeout}: give seconds, more than 0, or math.inf for no limit")
-    target = DEFAULT_TARGET if target is None else target
     axes, rules = native_mesh(mesh or {}), native_shard(shard or {})
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
     name = "trace" if isinstance(fn_or_trace, Trace) else getattr(fn_or_trace, "__name__", type(fn_or_trace).__name__)
     options = {"slices": slices, "mesh": axes, "timeout": timeout, "dims": sizes_of(trace, dims)}
-    targets = [target] if isinstance(target, str) else list(target)
     of_forward, of_backward = _apportioned(rules, trace)
     forward = _reports(trace, name, targets, shard=of_forward, **options)
     if trace.backward is not None:
         backward = _reports(trace.backward, f"{name}, backward", targets, shard=of_backward, **options)
         for report, second in zip(forward, backward, strict=True):
             report.backward = second
-    return forward[0] if isinstance(target, str) else forward
+    return forward[0] if target is None or isinstance(target, str) else forward
+
+
+def _targets(target: str | Sequence[str] | None) -> list[str]:
+    if target is None:
+        return [DEFAULT_TARGET]
+    if isinstance(target, str):
+        return [target]
+    if not isinstance(target, Sequence) or not target or not all(isinstance(name, str) for name in target):
+        raise TypeError(f"target is {target!r}: give a slice such as 'v5e:2x2', or a list of such")
+    return list(target)
 
 
 def _refuse_unmapped(name: str, value: Any, wanted: str) -> None:

@@ -448,6 +448,37 @@ def test_lowering_refuses_sizes_of_no_symbol():
         torchtpu.lower(torch.nn.Linear(8, 8), torch.ones(4, 8), dims={"s0": 6})
 
 
+def test_a_function_of_several_graphs_is_no_program():
+    def branches(x):
+        return x + 1 if x.sum().item() > 0 else x
+
+    with pytest.raises(torchtpu.Error, match=r"test_backend\.py"):
+        torchtpu.capture(branches, torch.ones(3))
+
+
+def test_a_trace_leaves_no_other_backward_beside_it(tmp_path):
+    layer, x = torch.nn.Linear(3, 2), torch.ones(4, 3)
+    torchtpu.capture(layer, x).save(tmp_path / "layer.json")
+    assert (tmp_path / "layer.backward.json").exists()
+    with torch.no_grad():
+        torchtpu.capture(layer, x).save(tmp_path / "layer.json")
+    assert not (tmp_path / "layer.backward.json").exists()
+
+
+def test_sizes_and_targets_are_checked():
+    x = torch.ones(3)
+    for dims in ({"s33": "a"}, [1]):
+        with pytest.raises(TypeError, match="give a dictionary of symbols with sizes"):
+            torchtpu.lower(torch.sin, x, dims=dims)
+    for target in (5, []):
+        with pytest.raises(TypeError, match="give a slice such as 'v5e:2x2', or a list of such"):
+            torchtpu.check(torch.sin, x, target=target)
+
+
+def test_the_package_lists_what_it_has():
+    assert set(torchtpu.__all__) <= set(dir(torchtpu))
+
+
 def test_lowering_takes_numbers_that_are_symbols():
     numbers = torch._dynamo.config.patch(specialize_int=False, assume_static_by_default=False)
     with numbers:
