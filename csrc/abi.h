@@ -73,6 +73,7 @@ enum TpuManner {
   TPU_FILL = 1,    // its first argument is filled with one value
   TPU_CHOICE = 2,  // its first argument chooses
   TPU_RANGE = 3,   // a start, an end and a step say how large the `out` is that it writes
+  TPU_CONVOLUTION = 4,  // TorchScript records another op in its place
 };
 
 // Element types are numbered as c10::ScalarType.

@@ -10,6 +10,7 @@
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -212,6 +213,17 @@ bool run_choice(const Op& op, torch::jit::Stack& stack) {
   return run(op, stack);
 }
 
+// Runs a convolution. PyTorch's tracer leaves it out, since everywhere else the kernel calls the op that it records.
+bool run_convolution(const Op& op, torch::jit::Stack& stack) {
+  if (!torch::jit::tracer::isTracing()) return run(op, stack);
+  static const auto recorded = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_convolution", "");
+  for (size_t i = op.arguments.size(); i < recorded.schema().arguments().size(); ++i) {
+    stack.emplace_back(false);  // what cuDNN may do
+  }
+  recorded.callBoxed(&stack);
+  return true;
+}
+
 // Runs a factorization, and raises what its last result tells if the call wants that. `aten::_linalg_solve_ex` is
 // `torch.linalg.solve_ex` to whoever reads the error.
 bool run_checked(const Op& op, torch::jit::Stack& stack) {
@@ -331,10 +343,21 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
   return any;
 }
 
+// TorchScript gives the type of a list of indices another object, by which nothing knows it.
+void name_indices(torch::jit::Stack& stack, size_t first) {
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (!stack[i].isList() || stack[i].isOptionalTensorList()) continue;
+    c10::List<std::optional<at::Tensor>> indices;
+    for (const c10::IValue& index : stack[i].toListRef()) indices.push_back(index.toOptional<at::Tensor>());
+    stack[i] = std::move(indices);
+  }
+}
+
 struct Kernel final : c10::OperatorKernel {
   explicit Kernel(std::unique_ptr<Op> op) : op_(std::move(op)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
     if (op_->by_numbers.has_value()) return run_on_numbers(*op_, *stack);
+    if (op_->indexed) name_indices(*stack, stack->size() - op_->arguments.size());
     const auto arguments = torch::jit::last(*stack, op_->arguments.size());
     if (std::any_of(arguments.begin(), arguments.end(), holds_lazy)) return run_on_values(handle, *stack);
     run_plain(handle, *stack);
@@ -360,6 +383,8 @@ struct Kernel final : c10::OperatorKernel {
         return &run_choice;
       case TPU_RANGE:
         return &run_range;
+      case TPU_CONVOLUTION:
+        return &run_convolution;
       default:
         return op_->check_errors.has_value() ? &run_checked : &run;
     }

@@ -228,6 +228,55 @@ def test_expanded_tensors_are_not_written() -> None:
         x.add_(1)
 
 
+def test_derivatives_of_gamma_close_below_zero() -> None:
+    x = torch.tensor([-1e-3, -1e-5, -5e-8, -1e-8, -0.7, -2.3, 0.4, 30.0])
+    for n in (1, 2, 3, 10, 20):
+        torch.testing.assert_close(torch.polygamma(n, x.to("tpu")).cpu(), torch.polygamma(n, x), rtol=2e-6, atol=0)
+    s, q = torch.tensor([3.0, 999.0, 10_000.0]), torch.tensor([0.5, 1.5, 1.0, 2.0, -1e-8])
+    want = torch.special.zeta(s[:, None], q)
+    torch.testing.assert_close(torch.special.zeta(s.to("tpu")[:, None], q.to("tpu")).cpu(), want, equal_nan=True)
+
+
+def test_traces_and_scripts_of_torchscript_run() -> None:
+    layer = torch.nn.Conv2d(2, 3, 3).to("tpu")
+    x = torch.randn(1, 2, 5, 5, device="tpu")
+    torch.testing.assert_close(torch.jit.trace(layer, x)(x), layer(x))
+
+    @torch.jit.script
+    def chosen(x: Tensor, where: Tensor) -> Tensor:
+        return x[where]
+
+    row = torch.arange(3.0, device="tpu")
+    assert chosen(row, row > 0).tolist() == [1, 2]
+    with torchtpu.eager_mode("debug"), pytest.raises(RuntimeError, match="index 5 is out of bounds"):
+        chosen(row, torch.tensor([5], device="tpu"))
+
+
+@pytest.mark.parametrize("value", [torch.tensor(3), torch.tensor([3]), torch.tensor(2.5, dtype=torch.float64)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32])
+def test_masks_are_filled_with_values_of_other_types(dtype: torch.dtype, value: Tensor) -> None:
+    def filled(device: str) -> Tensor:
+        x = torch.arange(6, dtype=dtype, device=device).view(2, 3)
+        x[x > 3] = value
+        x[torch.tensor([True, False], device=device)] = value
+        return x.cpu()
+
+    torch.testing.assert_close(filled("tpu"), filled("cpu"))
+
+
+def test_truth_values_are_no_numbers_to_a_difference() -> None:
+    for x in (torch.ones(2, device="tpu"), torch.ones(2, dtype=torch.int32, device="tpu")):
+        with pytest.raises(NotImplementedError, match="with a bool tensor is not supported"):
+            x - True
+    assert (torch.ones(2, dtype=torch.int32, device="tpu") + True).tolist() == [2, 2]
+
+
+def test_outputs_that_overlap_are_refused() -> None:
+    out = torch.zeros(3, device="tpu")
+    with pytest.raises(ValueError, match="must not overlap"):
+        torch.aminmax(torch.ones(2, 3, device="tpu"), dim=0, out=(out, out))
+
+
 OVER_THEMSELVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "index_add_": lambda x, i: x.index_add_(0, i, x),
     "index_copy_": lambda x, i: x.index_copy_(0, i, x),

@@ -351,6 +351,7 @@ extern "C" fn op_manner(op: u32) -> u32 {
         Manner::Fill => 1,
         Manner::Choice => 2,
         Manner::Range => 3,
+        Manner::Convolution => 4,
     }
 }
 

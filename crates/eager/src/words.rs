@@ -146,8 +146,11 @@ impl Word {
     /// As the argument of a parameter that takes tensors, or does not.
     pub(crate) fn given(self, tensors: bool) -> Result<Given> {
         match self {
-            // A Python number where a tensor stands: a number again, which in promotion counts least.
-            Word::Host { sym, wrapped: true, .. } => Ok(Given::Plain(Arg::Scalar(Scalar::Symbolic(sym)))),
+            // A Python number where a tensor stands: a number again, which in promotion counts least. So does a truth value,
+            // which has to stay one.
+            Word::Host { sym, wrapped: true, dtype } if dtype != DType::Bool => {
+                Ok(Given::Plain(Arg::Scalar(Scalar::Symbolic(sym))))
+            }
             Word::Tensor { .. } | Word::Host { .. } => match self.tensor()? {
                 Some(t) => Ok(Given::Tensor(t)),
                 None => Ok(Given::Plain(Arg::None)),

@@ -5,7 +5,7 @@ const UNARY: &str = "abs acos acosh asin asinh atanh bessel_i1e cbrt ceil cosh c
      erf_inv erfc exponential exponential_minus_one floor imag is_finite lgamma log log_plus_one logistic negate not \
      popcnt real round_nearest_even rsqrt sign sine sinh sqrt tan tanh";
 /// Names of the elementwise ops of two operands.
-const BINARY: &str = "add and atan2 complex divide maximum minimum multiply next_after or polygamma power remainder \
+const BINARY: &str = "add and atan2 complex divide maximum minimum multiply next_after or power remainder \
      shift_left shift_right_arithmetic shift_right_logical subtract xor zeta compare_eq compare_ne compare_lt \
      compare_le compare_gt compare_ge";
 /// What the names stand for in a pattern.

@@ -35,11 +35,11 @@ impl Effort {
 
     /// For a result of type `ty`.
     pub(crate) fn of_binary(op: Binary, ty: &Type) -> Effort {
-        use Binary::{Atan2, Divide, NextAfter, Polygamma, Power, Remainder, Zeta};
+        use Binary::{Atan2, Divide, NextAfter, Power, Remainder, Zeta};
         let is_int = ty.tensor().is_some_and(|t| t.dtype.is_int());
         match op {
             Divide if !is_int => Effort::Quotient,
-            Divide | Atan2 | NextAfter | Polygamma | Power | Remainder | Zeta => Effort::Dear,
+            Divide | Atan2 | NextAfter | Power | Remainder | Zeta => Effort::Dear,
             _ => Effort::Cheap,
         }
     }

@@ -179,7 +179,7 @@ fn binary(b: Binary, [x, y]: [&TensorType; 2]) -> Result<TensorType> {
         ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => d.is_int(),
         Complex => matches!(d, DType::F32 | DType::F64),
         Atan2 => d.is_float() || d.is_complex(),
-        NextAfter | Polygamma | Zeta => d.is_float(),
+        NextAfter | Zeta => d.is_float(),
         Remainder => !d.is_complex() && d != DType::Bool,
         Maximum | Minimum => !d.is_complex(),
         Add | Subtract | Multiply | Divide | Power => d != DType::Bool,

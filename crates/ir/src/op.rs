@@ -238,7 +238,6 @@ pub enum Binary {
     Multiply,
     NextAfter,
     Or,
-    Polygamma,
     Power,
     /// Sign of the dividend.
     Remainder,

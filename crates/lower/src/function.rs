@@ -43,8 +43,6 @@ impl<'c> Scope<'_, 'c> {
             Binary::Power if ty.dtype.is_int() => self.int_power(x, y, ty),
             Binary::Zeta if narrow => self.in_f32(ty, &[x, y], |wide, x| self.zeta(x[0], x[1], wide)),
             Binary::Zeta => self.zeta(x, y, ty),
-            Binary::Polygamma if narrow => self.in_f32(ty, &[x, y], |wide, x| self.polygamma(x[0], x[1], wide)),
-            Binary::Polygamma => self.polygamma(x, y, ty),
             _ => self.elementwise(binary_name(b), &[x, y], result),
         }
     }
@@ -116,10 +114,13 @@ impl<'c> Scope<'_, 'c> {
         let below = self.compare(Comparison::Lt, ty, q, zero)?;
         let rest = apply("stablehlo.subtract", &[q, apply("stablehlo.floor", &[q])?])?;
         let base = apply("stablehlo.select", &[below, rest, q])?;
-        let above = apply("chlo.zeta", &[s, base])?;
-        let first = apply("stablehlo.select", &[below, apply("stablehlo.subtract", &[one, rest])?, one])?;
+        let above = self.zeta_of_positive(s, base, ty)?;
+        // Not `1 - rest`: of a `q` close to 0 that has lost all its digits.
+        let reflected = apply("stablehlo.subtract", &[apply("stablehlo.ceil", &[q])?, q])?;
+        let first = apply("stablehlo.select", &[below, reflected, one])?;
         let last = apply("stablehlo.select", &[below, apply("stablehlo.subtract", &[one, q])?, one])?;
-        let terms = apply("stablehlo.subtract", &[apply("chlo.zeta", &[s, first])?, apply("chlo.zeta", &[s, last])?])?;
+        let (first, last) = (self.zeta_of_positive(s, first, ty)?, self.zeta_of_positive(s, last, ty)?);
+        let terms = apply("stablehlo.subtract", &[first, last])?;
         let parity = apply("stablehlo.remainder", &[s, self.full(Number::Int(2), ty)?])?;
         let even = self.compare(Comparison::Eq, ty, parity, zero)?;
         let signed = apply("stablehlo.select", &[even, terms, apply("stablehlo.negate", &[terms])?])?;
@@ -131,24 +132,12 @@ impl<'c> Scope<'_, 'c> {
         apply("stablehlo.select", &[below, both, above])
     }
 
-    /// The `n`-th derivative of `digamma`: `(-1)^(n+1) n! zeta(n + 1, x)`, and `digamma` itself for 0; NaN unless
-    /// `n` is whole. CHLO's has the poles of its zeta.
-    fn polygamma(&self, n: V<'c>, x: V<'c>, ty: &TensorType) -> Result<V<'c>> {
-        let (one, two) = (self.full(Number::Int(1), ty)?, self.full(Number::Int(2), ty)?);
-        let order = self.elementwise("stablehlo.add", &[n, one], ty)?;
-        let log = self.elementwise("chlo.lgamma", &[order], ty)?;
-        let factorial = self.elementwise("stablehlo.exponential", &[log], ty)?;
-        let size = self.elementwise("stablehlo.multiply", &[factorial, self.zeta(order, x, ty)?], ty)?;
-        let parity = self.elementwise("stablehlo.remainder", &[n, two], ty)?;
-        let odd = self.compare(Comparison::Eq, ty, parity, one)?;
-        let even = self.compare(Comparison::Eq, ty, parity, self.constant(&zeros(ty))?)?;
-        let negated = self.elementwise("stablehlo.negate", &[size], ty)?;
-        let nan = self.full(Number::Float(f64::NAN), ty)?;
-        let unless_odd = self.elementwise("stablehlo.select", &[even, negated, nan], ty)?;
-        let derivative = self.elementwise("stablehlo.select", &[odd, size, unless_odd], ty)?;
-        let is_first = self.compare(Comparison::Eq, ty, n, self.constant(&zeros(ty))?)?;
-        let digamma = self.elementwise("chlo.digamma", &[x], ty)?;
-        self.elementwise("stablehlo.select", &[is_first, digamma, derivative], ty)
+    /// Of `q > 0`. From some `s` on, where CHLO's is NaN, its first term is all that is left.
+    fn zeta_of_positive(&self, s: V<'c>, q: V<'c>, ty: &TensorType) -> Result<V<'c>> {
+        let apply = |op: &'static str, args: &[V<'c>]| self.elementwise(op, args, ty);
+        let many = self.compare(Comparison::Gt, ty, s, self.full(Number::Int(1000), ty)?)?;
+        let first = apply("stablehlo.power", &[q, apply("stablehlo.negate", &[s])?])?;
+        apply("stablehlo.select", &[many, first, apply("chlo.zeta", &[s, q])?])
     }
 
     /// Wraps; a negative exponent leaves 0, but for the bases 1 and -1. By repeated squaring: plugins look at the low
@@ -274,7 +263,6 @@ fn binary_name(b: Binary) -> &'static str {
         Binary::Multiply => "stablehlo.multiply",
         Binary::NextAfter => "chlo.next_after",
         Binary::Or => "stablehlo.or",
-        Binary::Polygamma => "chlo.polygamma",
         Binary::Power => "stablehlo.power",
         Binary::Remainder => "stablehlo.remainder",
         Binary::ShiftLeft => "stablehlo.shift_left",

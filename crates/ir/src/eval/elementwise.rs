@@ -162,7 +162,7 @@ pub(super) fn int_binary(op: Binary, x: i128, y: i128, dtype: DType) -> Option<i
             let signed = (pattern << (128 - bits)) as i128 >> (128 - bits);
             signed >> amount.unwrap_or(bits - 1)
         }
-        Binary::Atan2 | Binary::Complex | Binary::NextAfter | Binary::Polygamma | Binary::Zeta => return None,
+        Binary::Atan2 | Binary::Complex | Binary::NextAfter | Binary::Zeta => return None,
     })
 }
 
@@ -198,7 +198,6 @@ pub(super) fn float_binary(op: Binary, x: f64, y: f64) -> Option<f64> {
         Binary::Maximum => larger(x, y),
         Binary::Minimum if x.is_nan() || y.is_nan() => f64::NAN,
         Binary::Minimum => -larger(-x, -y),
-        Binary::Polygamma => special::polygamma(x, y),
         Binary::Zeta => special::zeta(x, y),
         _ => return None,
     })

@@ -56,18 +56,6 @@ pub(super) fn digamma(x: f64) -> f64 {
     sum + libm::log(x) - 0.5 / x - tail
 }
 
-/// The `n`-th derivative of `digamma` at `x`; NaN unless `n` is a whole number, at least 0.
-pub(super) fn polygamma(n: f64, x: f64) -> f64 {
-    if n == 0.0 {
-        return digamma(x);
-    }
-    if n.is_nan() || n < 0.0 || n != n.floor() {
-        return f64::NAN;
-    }
-    let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
-    sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
-}
-
 /// Hurwitz's zeta function, the sum of `(q + k)^-s` over k = 0, 1, ...; infinite at its poles, NaN where the sum is not
 /// real or `s < 1`.
 pub(super) fn zeta(s: f64, q: f64) -> f64 {
@@ -179,8 +167,6 @@ mod tests {
         close(erf_inv(1.0 - 2f64.powi(-50)), 5.686_128_441_310_391);
         close(digamma(1.0), -0.577_215_664_901_532_9);
         close(digamma(-0.5), 0.036_489_973_978_576_52);
-        close(polygamma(1.0, 1.0), PI * PI / 6.0);
-        close(polygamma(2.0, 1.0), -2.404_113_806_319_188_6);
         close(zeta(2.0, 0.5), PI * PI / 2.0);
         close(zeta(4.0, 1.0), PI.powi(4) / 90.0);
         // (-1.5)^-3 + (-0.5)^-3 + zeta(3, 0.5)

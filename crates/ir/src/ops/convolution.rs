@@ -9,7 +9,7 @@ mod core;
 
 use self::attributes::{Attributes, same_padding};
 use super::support::in_accumulator;
-use super::{Call, OpDef, Outs, Strides, err, ok, one};
+use super::{Call, Manner, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -70,7 +70,8 @@ pub(super) static OPS: &[OpDef] = &[
         ],
     )
     .variants(&["convolution.out"])
-    .laid_out(Strides::Convolved),
+    .laid_out(Strides::Convolved)
+    .called(Manner::Convolution),
     OpDef::new(
         "aten::convolution_overrideable(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
         general,

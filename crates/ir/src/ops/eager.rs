@@ -34,6 +34,8 @@ pub enum Manner {
     Choice,
     /// Numbers alone say how large the `out` is that it writes.
     Range,
+    /// It is a convolution, in whose place `torch.jit.trace` records `aten::_convolution`.
+    Convolution,
 }
 
 impl Entry {
@@ -54,6 +56,7 @@ impl Entry {
     pub fn manner(&self) -> Manner {
         let applies = match self.def.manner {
             Manner::Plain | Manner::Choice => true,
+            Manner::Convolution => self.variant == Variant::Functional,
             Manner::Fill => self.variant == Variant::InPlace,
             Manner::Range => self.variant == Variant::Out,
         };

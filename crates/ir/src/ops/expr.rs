@@ -107,7 +107,7 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    atan2: Atan2, complex: Complex, fmod: Remainder, max: Maximum, min: Minimum, polygamma: Polygamma, pow: Power,
+    atan2: Atan2, complex: Complex, fmod: Remainder, max: Maximum, min: Minimum, pow: Power,
     shift_left: ShiftLeft, shift_right_logical: ShiftRightLogical, zeta: Zeta,
 }
 

@@ -252,6 +252,9 @@ fn polygamma(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
     ensure!(n >= 0, "polygamma(n, x) does not support negative n.");
     match n {
         0 => digamma(c, b, v),
-        _ => real_function(c, b, v, "polygamma", |[x]| x.constant(n as f64).polygamma(x)),
+        _ => real_function(c, b, v, "polygamma", |[x]| {
+            let factorial: f64 = (1..=n).map(|k| k as f64).product();
+            x.constant((n + 1) as f64).zeta(x) * if n % 2 == 0 { -factorial } else { factorial }
+        }),
     }
 }

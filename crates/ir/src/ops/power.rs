@@ -87,6 +87,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2]{1e-30,1e30}, i64[2]{190,-190}"),
             ok("bf16[3], i32[3]{-2..3}"),
             ok("f16[2], f32[2]"),
+            ok("i32[3], f16[]{2}"),
             ok("c64[3], i64[3]"),
             ok("f32[3], c64[3]"),
         ],
@@ -97,10 +98,15 @@ pub(super) static OPS: &[OpDef] = &[
 /// `self * 2^other`, in two steps: the power alone may be out of range.
 fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
-    let dtype = to_float(c, result_type(c, b, &operands)?);
+    let [x, exponent] = operands.clone();
+    // PyTorch multiplies with the power, whose type is as strong as its exponent's.
+    let powers = to_float(c, result_type(c, b, std::slice::from_ref(&exponent))?);
+    let like_power = match &exponent {
+        Operand::Tensor(v) => b.convert(*v, powers)?.into(),
+        number => number.clone(),
+    };
+    let dtype = to_float(c, result_type(c, b, &[x.clone(), like_power])?);
     if dtype.is_complex() {
-        let [x, exponent] = operands;
-        let powers = to_float(c, result_type(c, b, std::slice::from_ref(&exponent))?);
         let power = elementwise(c, b, [exponent], powers, |[exponent]| exponent.constant(2.0).pow(exponent))?;
         return one(multiply(c, b, x, power.into())?);
     }

@@ -141,7 +141,9 @@ fn accumulated(c: &Call<'_>, b: &Builder, reducer: Reducer) -> Result<Outs> {
     let v = c.tensor(b, "self")?;
     let d = dim(c.int("dim")?, b.rank(v))?;
     let dtype = sum_dtype(c, b.dtype(v))?;
-    ensure!(dtype != DType::Bool, "a running sum or product of bool has no lowering; ask for an integer dtype");
+    if dtype == DType::Bool {
+        return not_implemented(if reducer == Reducer::Add { "cumsum_out_cpu" } else { "cumprod_out_cpu" }, dtype);
+    }
     let wide = b.convert(b.convert(v, dtype)?, dtype.accumulator())?;
     one(b.convert(scan_one(b, wide, d, reducer)?, dtype)?)
 }

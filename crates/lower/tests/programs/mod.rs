@@ -54,7 +54,7 @@ pub const UNARY: [Unary; 37] = {
     ]
 };
 
-pub const BINARY: [Binary; 19] = {
+pub const BINARY: [Binary; 18] = {
     use Binary::*;
     [
         Add,
@@ -67,7 +67,6 @@ pub const BINARY: [Binary; 19] = {
         Multiply,
         NextAfter,
         Or,
-        Polygamma,
         Power,
         Remainder,
         ShiftLeft,

@@ -209,14 +209,19 @@ fn write(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (v, values) = (c.tensor(b, "self")?, c.tensor(b, "values")?);
     let given = c.optional_tensors(b, "indices")?;
     checked(b, &given)?;
+    let accumulate = c.flag("accumulate")?;
     let (to, from) = (b.dtype(v), b.dtype(values));
+    // PyTorch fills what one mask chooses with one value, which is converted.
+    let indices: Vec<ValueId> = given.iter().flatten().copied().collect();
+    let is_fill = !accumulate && matches!(indices[..], [mask] if is_mask(b.dtype(mask))) && b.ty(values)?.numel() == 1;
+    let values = if is_fill && (to.is_complex() || !from.is_complex()) { b.convert(values, to)? } else { values };
+    let from = b.dtype(values);
     ensure!(
         to == from,
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
         torch_name(to),
         torch_name(from)
     );
-    let accumulate = c.flag("accumulate")?;
     if given.iter().flatten().any(|&i| is_mask(b.dtype(i))) {
         return one(write_masked(b, v, &given, values, accumulate)?);
     }

@@ -1,6 +1,6 @@
 //! New random tensors.
 
-use super::super::support::{broadcast_shapes, broadcast_to, cpp_type, not_implemented, promote_all};
+use super::super::support::{broadcast_shapes, broadcast_to, cpp_type, not_implemented, promote_all, torch_name};
 use super::super::{Call, OpDef, Outs, Scalar, Strides, err, ok, one};
 use super::fill::random_digits;
 use super::{as_dtype, bits, continuous, standard_exponential, standard_normal_as, uniform, wide};
@@ -121,7 +121,12 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, \
          Device? device=None, bool? pin_memory=None) -> Tensor",
         randperm,
-        &[ok("5, generator=none"), ok("4, generator=none, dtype=i32")],
+        &[
+            ok("5, generator=none"),
+            ok("4, generator=none, dtype=i32"),
+            err("300, generator=none, dtype=u8", "value cannot be converted to type uint8_t without overflow"),
+            err("2050, generator=none, dtype=f16", "n cannot be greater than 2049 for Half type."),
+        ],
     )
     .variants(&["randperm.generator_out"]),
     OpDef::new(
@@ -273,6 +278,22 @@ fn top(dtype: DType) -> i64 {
 fn randperm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (n, dtype) = (c.int("n")?, c.optional_dtype("dtype")?.unwrap_or(DType::I64));
     ensure!(n >= 0, "Trying to create tensor with negative dimension {n}: [{n}]");
+    if dtype == DType::Bool {
+        return not_implemented("randperm", dtype);
+    }
+    // As PyTorch checks it: not the 16 bits of bf16, whose numbers repeat.
+    let digits = match dtype {
+        DType::F16 => 11,
+        DType::F32 => 24,
+        _ => 53,
+    };
+    let name = torch_name(dtype);
+    ensure!(
+        !dtype.is_float() || n <= (1 << digits) + 1,
+        "n cannot be greater than {} for {name} type.",
+        (1_i64 << digits) + 1
+    );
+    c.require_fit(&Scalar::Known(Number::Int(n)), dtype)?;
     let n = n as usize;
     let (_, order) = super::super::sort::sorted(b, bits(b, DType::U64, &[n])?, 0, false)?;
     one(b.convert(order, dtype)?)
