@@ -264,7 +264,8 @@ def rewrites() -> Json:
     """What the optimizer changed in some such program: one rule in two layers, another at one line."""
 
     def change(rule: str, class_: str, *places: Json) -> Json:
-        return {"rule": rule, "class": class_, "why": f"{rule} is right", "places": list(places)}
+        became = {"before": "dot_general", "after": ["slice", "slice", "reshape"]}
+        return {"rule": rule, "class": class_, "why": f"{rule} is right", "places": list(places)} | became
 
     def products(layer: int) -> Json:
         queries, keys = (
@@ -279,3 +280,20 @@ def rewrites() -> Json:
         "picoseconds": {"before": 1_200_000_000, "after": 900_000_000},
         "changes": [products(0), change("convert-of-convert", "exact", softmax), products(1)],
     }
+
+
+def planned() -> list[Json]:
+    """What the optimizer would run together in some such program."""
+
+    def region(name: str, layer: int, picoseconds: int) -> Json:
+        source = place(layer, "mlp", "aten.mm.default", 300)
+        bytes_ = {"read": 1024, "written": 1024, "kept": 4096}
+        return {
+            "name": name,
+            "source": source,
+            "picoseconds": picoseconds,
+            "bound": "memory",
+            "gains": ["one pass"],
+        } | bytes_
+
+    return [region("rmsnorm+matmul", 0, 1_000_000), region("matmul+silu", 1, 3_000_000)]

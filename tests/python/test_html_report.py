@@ -391,11 +391,12 @@ def test_what_the_optimizer_changed_is_told_by_line(browser: Browser, render: Re
         ["Optimizer\N{RIGHT SINGLE QUOTATION MARK}s clock, for tpu", "900 µs", "25% less than 1.20 ms before"],
         ["Ops of the graph", "90", "10% less than 100 before"],
     ]
+    became = "dot_general → slice ×2, reshape"
     rows = "[...document.querySelectorAll('#rewrite-list .grid-body [role=row]')]"
-    cells = f"{rows}.map((e) => [...e.children].slice(0, 5).map((cell) => cell.textContent))"
+    cells = f"{rows}.map((e) => [...e.children].slice(0, 6).map((cell) => cell.textContent))"
     assert browser.eval(cells) == [
-        ["modeling_llama.py:241 and 1 line more", "4", "products-side-by-side", "2", "reassociating"],
-        ["modeling_llama.py:181", "1", "convert-of-convert", "1", "exact"],
+        ["modeling_llama.py:241 and 1 line more", "4", "products-side-by-side", became, "2", "reassociating"],
+        ["modeling_llama.py:181", "1", "convert-of-convert", became, "1", "exact"],
     ]
     browser.click("#rewrite-list [data-index='1'] .link")
     assert "softmax" in text(browser, "#source [aria-current]")
@@ -412,6 +413,20 @@ def test_what_the_optimizer_changed_has_a_page_of_its_own(browser: Browser, rend
     assert browser.eval(there) == ["rewrites"]
     assert browser.eval("document.getElementById('rewrite-list').getAttribute('aria-rowcount')") == "3"
     assert browser.eval("document.getElementById('source').hidden") is False
+
+
+def test_what_would_run_together_is_told_with_the_longest_first(browser: Browser, render: Render) -> None:
+    browser.open(render("planned", reports.rewrites() | {"planned": reports.planned()}))
+    there = "[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)"
+    assert browser.eval(there) == ["rewrites", "planned"]
+    assert "dot_general → slice ×2, reshape" in text(browser, "#rewrite-list")
+    rows = "[...document.querySelectorAll('#planned-list .grid-body [role=row]')]"
+    cells = f"{rows}.map((e) => [...e.children].map((cell) => cell.textContent))"
+    where = "modeling_llama.py:300 model.layers."
+    assert browser.eval(cells) == [
+        ["matmul+silu", f"{where}1.mlp", "3.00 µs", "memory", "2.00 KiB", "4.00 KiB", "one pass"],
+        ["rmsnorm+matmul", f"{where}0.mlp", "1.00 µs", "memory", "2.00 KiB", "4.00 KiB", "one pass"],
+    ]
 
 
 def test_a_refused_program_has_a_page(browser: Browser, render: Render) -> None:

@@ -26,7 +26,7 @@ impl Source {
     pub(crate) fn read(source: &args::Source, ahead: &args::Ahead) -> Result<Source, Failure> {
         let rules = Rules(ahead.shard.clone());
         let by = ahead.mesh.clone().map(|mesh| Partitioning { mesh, rules });
-        let name = source.trace.file_name().map_or_else(|| "-".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name = source.title();
         if inputs::is_mlir(source) {
             if by.is_some() {
                 return Err(Failure::tool("a .mlir carries its own sharding marks: --mesh and --shard are for traces"));

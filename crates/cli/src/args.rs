@@ -123,6 +123,14 @@ pub(crate) struct Source {
     pub(crate) limit: Option<usize>,
 }
 
+impl Source {
+    /// What reports call the program: the name of its file.
+    pub(crate) fn title(&self) -> String {
+        let file = self.trace.file_name().filter(|&name| name != "-");
+        file.map_or_else(|| "standard input".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Numerics {
     /// Round and sum as PyTorch does

@@ -118,11 +118,11 @@ impl Program {
         named.iter().filter_map(read).collect()
     }
 
-    /// What the optimizer changed, as a page.
+    /// What the optimizer changed, and what it plans to run together, as a page.
     pub fn rewrites_page(&self, name: &str, rewritten: &Rewritten) -> String {
-        let rewrites = rewritten.report();
-        let sources = self.source_around(&rewrites.named_lines());
-        report::rewrites_html(name, &rewrites, &sources)
+        let (rewrites, planned) = (rewritten.report(), rewritten.planned());
+        let sources = self.source_around(&rewrites.named_lines(&planned));
+        report::rewrites_html(name, &rewrites, &planned, &sources)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::session::Session;
 use fuse::regions::{Machine, Region};
 use fuse::{Change, Class, Platform};
 use ir::Graph;
-use report::{Rewrite, Rewrites};
+use report::{Planned, Rewrite, Rewrites};
 use std::str::FromStr;
 use std::sync::Arc;
 use target::{Chip, Generation};
@@ -73,6 +73,8 @@ impl Rewritten {
             class: it.class.name().to_owned(),
             why: fuse::why(it.rule).to_owned(),
             places: places(it),
+            before: it.before.to_string(),
+            after: it.after.iter().map(ToString::to_string).collect(),
         };
         Rewrites {
             platform: self.platform.name().to_owned(),
@@ -83,6 +85,21 @@ impl Rewritten {
             },
             changes: self.changes.iter().map(change).collect(),
         }
+    }
+
+    /// What is to run together, as reports have it.
+    pub fn planned(&self) -> Vec<Planned> {
+        let planned = |region: Region| Planned {
+            source: findings::source(self.after.locs.get(self.after.node(region.root).loc)),
+            name: region.name,
+            picoseconds: region.picoseconds,
+            bound: region.bound.to_owned(),
+            read: region.read,
+            written: region.written,
+            kept: region.kept,
+            gains: region.gains,
+        };
+        self.regions().into_iter().map(planned).collect()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::{Report, Rewrites, SourceText};
+use crate::{Planned, Report, Rewrites, SourceText};
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/style.css");
@@ -38,10 +38,11 @@ pub fn html(reports: &[Report]) -> String {
     page(&format!("{program} on {}", targets.join(", ")), reports)
 }
 
-/// What the optimizer changed in `program`, as a page of its own, with the source of the lines that it names.
-pub fn rewrites_html(program: &str, rewrites: &Rewrites, sources: &[SourceText]) -> String {
+/// What the optimizer changed in `program`, and what it plans to run together, as a page of its own, with the source of
+/// the lines that it names.
+pub fn rewrites_html(program: &str, rewrites: &Rewrites, planned: &[Planned], sources: &[SourceText]) -> String {
     let sheet = serde_json::json!({
-        "program": { "name": program }, "findings": [], "rewrites": rewrites, "sources": sources,
+        "program": { "name": program }, "findings": [], "rewrites": rewrites, "planned": planned, "sources": sources,
     });
     page(program, &[sheet])
 }

@@ -364,4 +364,31 @@ pub struct Rewrite {
     pub why: String,
     /// Where the ops come from that it replaced.
     pub places: Vec<Source>,
+    /// The op that it replaced.
+    #[serde(default)]
+    pub before: String,
+    /// The ops that came for it.
+    #[serde(default)]
+    pub after: Vec<String>,
+}
+
+/// Ops that the optimizer plans to run together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// What they do, in words that people know.
+    pub name: String,
+    /// Where the op comes from that they are about.
+    pub source: Source,
+    /// The optimizer's clock.
+    pub picoseconds: u64,
+    /// What bounds it: `memory`, `matrix unit`, `vector unit` or `start`.
+    pub bound: String,
+    /// Bytes read from memory.
+    pub read: u64,
+    /// Bytes written to memory.
+    pub written: u64,
+    /// Bytes of values that never reach memory.
+    pub kept: u64,
+    /// What is gained by their being together.
+    pub gains: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Report, Rewrites, Source, SourceText};
+use crate::{Planned, Report, Rewrites, Source, SourceText};
 
 impl Report {
     /// Every line that this report names, by file. To fill [`Report::sources`], read each file and keep
@@ -23,9 +23,9 @@ impl Report {
 }
 
 impl Rewrites {
-    /// As [`Report::named_lines`].
-    pub fn named_lines(&self) -> BTreeMap<&str, BTreeSet<u32>> {
-        lines_of(self.places())
+    /// As [`Report::named_lines`], with those of `planned`.
+    pub fn named_lines<'a>(&'a self, planned: &'a [Planned]) -> BTreeMap<&'a str, BTreeSet<u32>> {
+        lines_of(self.places().chain(planned.iter().map(|it| &it.source)))
     }
 
     fn places(&self) -> impl Iterator<Item = &Source> {

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Fuse, printer: &Printer) -> Outcome {
     let text = printer.timed("told", || match args.format {
         FuseFormat::Text => text(&rewritten),
         FuseFormat::Json => format!("{:#}\n", data(&rewritten)),
-        FuseFormat::Html => program.rewrites_page(&rewritten.before.name, &rewritten),
+        FuseFormat::Html => program.rewrites_page(&args.source.title(), &rewritten),
     });
     write(args.output.as_deref(), text.as_bytes())
 }

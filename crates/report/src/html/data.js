@@ -26,7 +26,7 @@ const hasLine = (source) => source.file !== "" && source.line > 0;
 const shortPlace = (() => {
   const tail = (file, parts) => file.split("/").slice(-parts).join("/");
   const rewritten = report.rewrites ? report.rewrites.changes.flatMap((change) => change.places.map((source) => ({ source }))) : [];
-  const lists = [report.findings, memory ? memory.holders : [], cost ? cost.lines : [], regions, rewritten];
+  const lists = [report.findings, memory ? memory.holders : [], cost ? cost.lines : [], regions, rewritten, report.planned || []];
   const files = new Set(lists.flatMap((list) => list.map((item) => item.source.file)));
   const counts = new Map();
   for (const file of files) counts.set(tail(file, 1), (counts.get(tail(file, 1)) || 0) + 1);

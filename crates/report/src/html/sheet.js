@@ -11,6 +11,7 @@ const drawn = {
   collectives: drawCollectives(),
   slices: drawSlices(),
   rewrites: rewritesSection.draw(),
+  planned: drawPlanned(),
   legend: Boolean(report.target),
 };
 const links = [];
@@ -20,7 +21,8 @@ for (const [id, there] of Object.entries(drawn)) {
   else byId(id).hidden = true;
 }
 if (regions.length === 0) {
-  const named = [...report.findings.map((finding) => finding.source), ...rewritesSection.places()];
+  const told = [...report.findings, ...(report.planned || [])].map((item) => item.source);
+  const named = [...told, ...rewritesSection.places()];
   const first = named.find(hasLine);
   if (first) sourcePanel.show(first, false);
   else byId("source").hidden = true;
