@@ -381,3 +381,16 @@ def test_a_backward_pass_runs_where_it_is_called() -> None:
     with torch.autograd.set_multithreading_enabled(True):
         assert backward_thread() != threading.get_ident()
     assert backward_thread() == threading.get_ident()
+
+
+def test_gated_units_are_differentiated_forwards_and_twice() -> None:
+    def derivatives(device: str) -> list[Tensor]:
+        x = torch.linspace(-2, 3, 12, device=device, dtype=torch.float64).view(3, 4)
+        function = torch.nn.functional.glu
+        along = torch.func.jvp(function, (x,), (x.cos(),))[1]
+        curved = torch.func.hessian(lambda x: function(x).square().sum())(x)
+        return [along.cpu(), curved.cpu()]
+
+    before = torchtpu.stats()["fallbacks"]
+    torch.testing.assert_close(derivatives("tpu"), derivatives("cpu"))
+    assert torchtpu.stats()["fallbacks"] == before

@@ -391,6 +391,8 @@ fn doctor_completions_and_the_manual() {
     assert!(stdout(&doctor).contains("device 0") && stdout(&doctor).contains("executable cache: off"));
     let json: serde_json::Value = serde_json::from_slice(&tputc(&["doctor", "--format", "json"]).stdout).expect("JSON");
     assert!(json["plugin"]["devices"][0]["id"] == 0 && json["cache"].is_null(), "{json}");
+    let full = command().env("TORCHTPU_CACHE_DIR", "/dev/null/cache").arg("doctor").output().expect("tputc starts");
+    assert!(stdout(&full).contains("nothing can be stored there: "), "{}", stdout(&full));
     let three = command().env("TORCHTPU_CPU_DEVICES", "3").args(["doctor", "--format", "json"]).output();
     let json: serde_json::Value = serde_json::from_slice(&three.expect("runs").stdout).expect("JSON");
     assert_eq!(json["plugin"]["devices"].as_array().map(Vec::len), Some(3));

@@ -118,6 +118,12 @@ impl DiskCache {
         self.room.store(room, Ordering::Relaxed);
     }
 
+    /// Why entries cannot be stored, if they cannot.
+    pub fn fault(&self) -> Option<io::Error> {
+        let made = fs::create_dir_all(&self.folder);
+        made.and_then(|()| tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)).err()
+    }
+
     /// Number of entries and bytes in all.
     pub fn size(&self) -> (usize, u64) {
         let entries = self.entries();
@@ -242,7 +248,7 @@ mod tests {
     fn a_folder_that_cannot_be_made_is_an_error_not_a_panic() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let cache = DiskCache::new(file.path().join("below-a-file"), 1000);
-        assert!(cache.put("k", b"payload").is_err());
+        assert!(cache.put("k", b"payload").is_err() && cache.fault().is_some());
         assert_eq!(cache.get("k"), None);
         assert_eq!(cache.size(), (0, 0));
     }

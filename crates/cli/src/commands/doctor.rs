@@ -40,6 +40,8 @@ struct Cache {
     folder: PathBuf,
     entries: usize,
     bytes: u64,
+    /// Why nothing can be stored.
+    fault: Option<String>,
 }
 
 impl Found {
@@ -68,9 +70,10 @@ impl Found {
         };
         let _ = match &self.cache {
             None => writeln!(out, "executable cache: off (TORCHTPU_CACHE_DIR is empty)"),
-            Some(Cache { folder, entries, bytes }) => {
+            Some(Cache { folder, entries, bytes, fault }) => {
                 let size = *bytes as f64 / (1u64 << 20) as f64;
-                writeln!(out, "executable cache: {}, {entries} entries, {size:.1} MiB", folder.display())
+                let fault = fault.as_ref().map_or(String::new(), |it| format!("\n  nothing can be stored there: {it}"));
+                writeln!(out, "executable cache: {}, {entries} entries, {size:.1} MiB{fault}", folder.display())
             }
         };
         out
@@ -81,7 +84,7 @@ impl Found {
             Ok(plugin) => plugin.data(),
             Err(error) => json!({ "error": error.to_string() }),
         };
-        let cache = |c: &Cache| json!({ "folder": c.folder, "entries": c.entries, "bytes": c.bytes });
+        let cache = |c: &Cache| json!({ "folder": c.folder, "entries": c.entries, "bytes": c.bytes, "fault": c.fault });
         json!({
             "version": env!("CARGO_PKG_VERSION"), "ops": self.ops, "plugin": plugin, "libtpu": self.libtpu,
             "cache": self.cache.as_ref().map(cache),
@@ -123,6 +126,7 @@ impl DefaultPlugin {
 impl Cache {
     fn of(cache: &DiskCache) -> Cache {
         let (entries, bytes) = cache.size();
-        Cache { folder: cache.folder().to_owned(), entries, bytes }
+        let fault = cache.fault().map(|error| error.to_string());
+        Cache { folder: cache.folder().to_owned(), entries, bytes, fault }
     }
 }

@@ -421,9 +421,9 @@ fn prelu(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(elementwise(c, b, [v.into(), weight.into()], dtype, |[x, w]| x.greater(0.0).select(x, w * x))?)
 }
 
-/// The two halves of `self` along `dim`, with that dimension.
-pub(super) fn halves(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, usize)> {
-    let v = c.tensor(b, "self")?;
+/// The two halves of the argument `name` along `dim`, with that dimension.
+pub(super) fn halves(c: &Call<'_>, b: &Builder, name: &str) -> Result<(ValueId, ValueId, usize)> {
+    let v = c.tensor(b, name)?;
     let shape = b.shape(v);
     ensure!(!shape.is_empty(), "glu does not support 0-dimensional tensors");
     let d = dim(c.int("dim")?, shape.len())?;
@@ -433,7 +433,7 @@ pub(super) fn halves(c: &Call<'_>, b: &Builder) -> Result<(ValueId, ValueId, usi
 }
 
 fn glu(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
-    let (x, gate, _) = halves(c, b)?;
+    let (x, gate, _) = halves(c, b, "self")?;
     if !b.dtype(x).is_float() {
         return not_implemented("glu", b.dtype(x));
     }

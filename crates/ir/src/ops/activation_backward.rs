@@ -167,6 +167,17 @@ pub(super) static OPS: &[OpDef] = &[
     ])
     .variants(&["glu_backward.grad_input"])
     .laid_out(Strides::Rows),
+    OpDef::new("aten::glu_jvp(Tensor glu, Tensor x, Tensor dx, int dim) -> Tensor", glu_jvp, &[
+        ok("f32[3,2], f32[3,4], f32[3,4], 1"),
+        ok("f64[2,3], f64[4,3], f64[4,3], 0"),
+    ])
+    .variants(&["glu_jvp.out"]),
+    OpDef::new(
+        "aten::glu_backward_jvp(Tensor grad_x, Tensor grad_glu, Tensor x, Tensor dgrad_glu, Tensor dx, int dim) -> Tensor",
+        glu_backward_jvp,
+        &[ok("f32[3,4], f32[3,2], f32[3,4], f32[3,2], f32[3,4], 1")],
+    )
+    .variants(&["glu_backward_jvp.out"]),
     OpDef::new(
         "aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
         |c, b| {
@@ -259,13 +270,39 @@ fn logit_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn glu_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let grad = c.tensor(b, "grad_output")?;
-    let (x, gate, d) = halves(c, b)?;
+    let (x, gate, d) = halves(c, b, "self")?;
     let of_x = wide_formula(b, [grad, gate], |[g, gate]| g * gate.logistic())?;
     let of_gate = wide_formula(b, [grad, x, gate], |[g, x, gate]| {
         let s = gate.logistic();
         (1.0 - s) * s * g * x
     })?;
     one(b.concatenate(&[of_x, of_gate], d)?)
+}
+
+/// The derivative of `glu` along `dx`, of which it gave `glu`.
+fn glu_jvp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let result = c.tensor(b, "glu")?;
+    let ((_, gate, _), (dx, dgate, _)) = (halves(c, b, "x")?, halves(c, b, "dx")?);
+    one(wide_formula(b, [result, gate, dx, dgate], |[result, gate, dx, dgate]| {
+        let s = gate.logistic();
+        dx * s + result * (dgate - s * dgate)
+    })?)
+}
+
+/// The derivative of `glu_backward` along `dgrad_glu` and `dx`, of which it gave `grad_x`.
+fn glu_backward_jvp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let dgrad = c.tensor(b, "dgrad_glu")?;
+    let ((x, gate, d), (dx, dgate, _), (of_x, _, _)) =
+        (halves(c, b, "x")?, halves(c, b, "dx")?, halves(c, b, "grad_x")?);
+    let along_x = wide_formula(b, [of_x, gate, dgrad, dgate], |[of_x, gate, dgrad, dgate]| {
+        let s = gate.logistic();
+        s * dgrad + of_x * (1.0 - s) * dgate
+    })?;
+    let along_gate = wide_formula(b, [x, gate, dx, dgate, of_x, dgrad], |[x, gate, dx, dgate, of_x, dgrad]| {
+        let s = gate.logistic();
+        (1.0 - s) * (s * x * dgrad + of_x * dx + of_x * x * (1.0 - 2.0 * s) * dgate)
+    })?;
+    one(b.concatenate(&[along_x, along_gate], d)?)
 }
 
 fn rrelu_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -369,7 +369,7 @@ fn complex_of(
     let (dx, dy) = (b.dtype(x), b.dtype(y));
     let name = super::support::torch_name;
     ensure_kernel!(
-        matches!(dx, DType::F32 | DType::F64),
+        matches!(dx, DType::F32 | DType::F64) && matches!(dy, DType::F16 | DType::F32 | DType::F64),
         "Expected both inputs to be Half, Float or Double tensors but got {} and {}",
         name(dx),
         name(dy)

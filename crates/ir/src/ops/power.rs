@@ -3,7 +3,7 @@
 use super::arithmetic::multiply;
 use super::expr::Expr;
 use super::support::{Operand, elementwise, elementwise_rounded, not_implemented, result_type, to_float};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -88,6 +88,8 @@ pub(super) static OPS: &[OpDef] = &[
             ok("bf16[3], i32[3]{-2..3}"),
             ok("f16[2], f32[2]"),
             ok("i32[3], f16[]{2}"),
+            ok("f16[3], bf16[]{2}"),
+            ok("f32[3], f64[3]"),
             ok("c64[3], i64[3]"),
             ok("f32[3], c64[3]"),
         ],
@@ -99,8 +101,13 @@ pub(super) static OPS: &[OpDef] = &[
 fn ldexp(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = [c.operand(b, "self")?, c.operand(b, "other")?];
     let [x, exponent] = operands.clone();
-    // PyTorch multiplies with the power, whose type is as strong as its exponent's.
-    let powers = to_float(c, result_type(c, b, std::slice::from_ref(&exponent))?);
+    // PyTorch multiplies with a power of 2: of a number, or of a 0-d tensor of the type of `self` where that has fractions.
+    let base = result_type(c, b, std::slice::from_ref(&x))?;
+    let two = match base.is_float() || base.is_complex() {
+        true => b.full(Number::Int(2), base, &[])?.into(),
+        false => Scalar::Known(Number::Float(2.0)).into(),
+    };
+    let powers = result_type(c, b, &[two, exponent.clone()])?;
     let like_power = match &exponent {
         Operand::Tensor(v) => b.convert(*v, powers)?.into(),
         number => number.clone(),

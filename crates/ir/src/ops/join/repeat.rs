@@ -280,7 +280,7 @@ fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         return one(v); // whatever the dimensions are
     }
     if let (Some(d), true) = (dims.first(), shape.is_empty()) {
-        crate::invalid!("Dimension specified as {d} but tensor has no dimensions");
+        crate::no_index!("Dimension specified as {d} but tensor has no dimensions");
     }
     if flat {
         let line = roll_one(b, b.reshape(v, &[t.numel()])?, 0, shifts[0])?;

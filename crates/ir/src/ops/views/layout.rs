@@ -4,7 +4,7 @@ use super::super::support::dim;
 use crate::alias::{Layout, Strides};
 use crate::error::Result;
 use crate::types::{Dims, Shape};
-use crate::{ensure, invalid};
+use crate::{ensure, invalid, no_index};
 
 /// The extents that `sizes`, of which one may be -1, stand for in a tensor of `numel` elements.
 pub(crate) fn infer_size(sizes: &[i64], numel: usize) -> Result<Shape> {
@@ -227,11 +227,9 @@ pub(crate) fn narrow(l: &Layout, at: i64, start: i64, length: i64) -> Result<Lay
     ensure!(!l.sizes.is_empty(), "narrow() cannot be applied to a 0-dim tensor.");
     ensure!(length >= 0, "narrow(): length must be non-negative.");
     let n = l.sizes[dim(at, l.sizes.len())?] as i64;
-    ensure!(
-        (-n..=n).contains(&start),
-        "start out of range (expected to be in range of [{}, {n}], but got {start})",
-        -n
-    );
+    if !(-n..=n).contains(&start) {
+        no_index!("start out of range (expected to be in range of [{}, {n}], but got {start})", -n);
+    }
     let start = if start < 0 { start + n } else { start };
     ensure!(start <= n - length, "start ({start}) + length ({length}) exceeds dimension size ({n}).");
     slice(l, at, Some(start), Some(start + length), 1)
