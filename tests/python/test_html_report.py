@@ -391,7 +391,7 @@ def test_what_the_optimizer_changed_is_told_by_line(browser: Browser, render: Re
         ["Optimizer\N{RIGHT SINGLE QUOTATION MARK}s clock, for tpu", "900 µs", "25% less than 1.20 ms before"],
         ["Ops of the graph", "90", "10% less than 100 before"],
     ]
-    became = "dot_general → slice ×2, reshape"
+    became = "dot_general → slice \N{MULTIPLICATION SIGN}2, reshape"
     rows = "[...document.querySelectorAll('#rewrite-list .grid-body [role=row]')]"
     cells = f"{rows}.map((e) => [...e.children].slice(0, 6).map((cell) => cell.textContent))"
     assert browser.eval(cells) == [
@@ -419,7 +419,7 @@ def test_what_would_run_together_is_told_with_the_longest_first(browser: Browser
     browser.open(render("planned", reports.rewrites() | {"planned": reports.planned()}))
     there = "[...document.querySelectorAll('section')].filter((s) => !s.hidden).map((s) => s.id)"
     assert browser.eval(there) == ["rewrites", "planned"]
-    assert "dot_general → slice ×2, reshape" in text(browser, "#rewrite-list")
+    assert "dot_general → slice \N{MULTIPLICATION SIGN}2, reshape" in text(browser, "#rewrite-list")
     rows = "[...document.querySelectorAll('#planned-list .grid-body [role=row]')]"
     cells = f"{rows}.map((e) => [...e.children].map((cell) => cell.textContent))"
     where = "modeling_llama.py:300 model.layers."
