@@ -255,9 +255,12 @@ pub(crate) struct Run {
     /// How to tell results, times and diagnostics
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
-    /// Write the results, named out.0, out.1, ..., and by their names the inputs that the program updates
+    /// Write the results, named out.0, out.1, ...
     #[arg(short, long, value_name = "OUT.safetensors")]
     pub(crate) output: Option<PathBuf>,
+    /// Write what the inputs that the program updates have become, by their names
+    #[arg(long, value_name = "NEXT.safetensors")]
+    pub(crate) updated: Option<PathBuf>,
 }
 
 /// TPUs that are not there, and the compiler for them.

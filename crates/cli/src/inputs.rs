@@ -267,9 +267,8 @@ impl Tensors {
         Err(driver::Error::Argument(format!("the program has no input `{stranger}`: {near}")).into())
     }
 
-    /// Writes `results` to a safetensors file, as `out.0`, `out.1` and so on, and by their names the `updated` arguments.
-    /// Results that are no tensors leave a gap.
-    pub(crate) fn save(path: &Path, results: &[Value], arguments: &[Argument], updated: &[(usize, String)]) -> Outcome {
+    /// Writes `results` to a safetensors file, as `out.0`, `out.1` and so on. Results that are no tensors leave a gap.
+    pub(crate) fn save(path: &Path, results: &[Value], arguments: &[Argument]) -> Outcome {
         let mut named = vec![];
         for (i, value) in results.iter().enumerate() {
             let value = match value {
@@ -286,28 +285,39 @@ impl Tensors {
             };
             named.push((format!("out.{i}"), saved));
         }
-        for (position, name) in updated {
-            if let Some(Argument::Tensor(t)) = arguments.get(*position) {
-                named.push((name.clone(), Saved::of_input(t)?));
-            }
-        }
-        let bytes = safetensors::serialize(named, None).map_err(Failure::tool)?;
-        crate::output::write(Some(path), &bytes)
+        write_tensors(path, named)
     }
 }
 
 /// Positions and names of inputs that a program updates in place.
 pub(crate) type Updated = Vec<(usize, String)>;
 
-/// The arguments of a run: those that it updates in memory of their own.
+/// Writes the `updated` ones of `arguments` to a safetensors file, by their names.
+pub(crate) fn save_updated(path: &Path, arguments: &[Argument], updated: &[(usize, String)]) -> Outcome {
+    let mut named = vec![];
+    for (position, name) in updated {
+        if let Some(Argument::Tensor(t)) = arguments.get(*position) {
+            named.push((name.clone(), Saved::of_input(t)?));
+        }
+    }
+    write_tensors(path, named)
+}
+
+fn write_tensors(path: &Path, named: Vec<(String, Saved)>) -> Outcome {
+    let bytes = safetensors::serialize(named, None).map_err(Failure::tool)?;
+    crate::output::write(Some(path), &bytes)
+}
+
+/// The arguments of a run after which there are others: those that it updates in memory of their own.
 pub(crate) fn with_own(given: &[Argument], updated: &[(usize, String)]) -> Result<Vec<Argument>, Failure> {
+    let updated: BTreeSet<usize> = updated.iter().map(|(position, _)| *position).collect();
     let own = |t: &HostTensor| {
         let data = AlignedBytes::copy_of(&t.dense_bytes()).map_err(Failure::tool)?;
         let ty = TensorType { dtype: t.dtype, shape: t.shape.clone() };
         Ok::<_, Failure>(HostTensor::contiguous(&ty, HostMemory::shared(Arc::new(data))))
     };
     let argument = |(position, argument): (usize, &Argument)| match argument {
-        Argument::Tensor(t) if updated.iter().any(|(at, _)| *at == position) => Ok(Argument::Tensor(own(t)?)),
+        Argument::Tensor(t) if updated.contains(&position) => Ok(Argument::Tensor(own(t)?)),
         Argument::Tensor(t) => Ok(Argument::Tensor(t.share())),
         Argument::Int(n) => Ok(Argument::Int(*n)),
         Argument::Float(x) => Ok(Argument::Float(*x)),

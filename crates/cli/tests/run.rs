@@ -75,12 +75,12 @@ impl Place {
 
     /// The result `out.{number}` of a run that ends well.
     fn result(&self, trace: &str, arguments: &[&str], number: usize) -> Vec<f32> {
-        self.saved(trace, arguments, &format!("out.{number}"))
+        self.saved(trace, arguments, "-o", &format!("out.{number}"))
     }
 
-    /// What a run that ends well saves by this name.
-    fn saved(&self, trace: &str, arguments: &[&str], name: &str) -> Vec<f32> {
-        let output = self.run(trace, &[arguments, &["-o", "out.safetensors"]].concat());
+    /// What a run that ends well saves by this name into the file of `option`.
+    fn saved(&self, trace: &str, arguments: &[&str], option: &str, name: &str) -> Vec<f32> {
+        let output = self.run(trace, &[arguments, &[option, "out.safetensors"]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let bytes = std::fs::read(self.0.path().join("out.safetensors")).expect("results");
         let results = SafeTensors::deserialize(&bytes).expect("safetensors");
@@ -108,12 +108,13 @@ fn updated_inputs_are_saved_and_each_run_starts_from_the_values_given() {
     let place = Place::with([("n", counted(&[3])), ("x", counted(&[2, 3]))]);
     for repeat in ["1", "3"] {
         let arguments = [&INPUTS[..], &["--repeat", repeat]].concat();
-        assert_eq!(place.saved("mutation.json", &arguments, "n"), [5.0, 3.0, 4.0]);
-        assert_eq!(place.saved("mutation.json", &arguments, "x"), [5.0, 3.0, 4.0, 4.0, 5.0, 6.0]);
+        let updated = |name: &str| place.saved("mutation.json", &arguments, "--updated", name);
+        assert_eq!(updated("n"), [5.0, 3.0, 4.0]);
+        assert_eq!(updated("x"), [5.0, 3.0, 4.0, 4.0, 5.0, 6.0]);
         assert_eq!(place.result("mutation.json", &arguments, 2), [10.0, 6.0, 8.0, 8.0, 10.0, 12.0]);
     }
     let told = place.run("mutation.json", &INPUTS);
-    assert!(String::from_utf8_lossy(&told.stdout).ends_with("updated: n, x; -o writes them, too\n"), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stdout).ends_with("updated: n, x; --updated writes them\n"), "{told:?}");
 }
 
 #[test]

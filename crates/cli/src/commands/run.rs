@@ -22,12 +22,13 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
         printer.timed("plugin loaded", || Session::fitting_the_host(args.plugin.as_deref(), DiskCache::from_env()))?;
     let (program, session) = (Arc::new(program), Arc::new(session));
     let runner = Runner::new(program.clone(), session);
-    let (given, updated) = printer.timed("inputs there", || arguments(args, &program, &known))?;
+    let (mut given, updated) = printer.timed("inputs there", || arguments(args, &program, &known))?;
     let seed = args.random.unwrap_or(0);
     let mut times = vec![];
     let (mut results, mut arguments) = (vec![], vec![]);
     for turn in 0..args.repeat {
-        arguments = inputs::with_own(&given, &updated)?;
+        let is_last = turn + 1 == args.repeat;
+        arguments = if is_last { std::mem::take(&mut given) } else { inputs::with_own(&given, &updated)? };
         let start = Instant::now();
         results = runner.run(&arguments, &mut || Ok([seed, 0]))?;
         let time = start.elapsed();
@@ -38,12 +39,14 @@ pub(crate) fn run(args: &Run, printer: &Printer) -> Outcome {
         }
     }
     times.sort_unstable();
-    let told = Told { results: &results, updated: &updated, times: &times, saved: args.output.is_some() };
+    let (saved, kept) = (args.output.is_some(), args.updated.is_some());
+    let told = Told { results: &results, updated: &updated, times: &times, saved, kept };
     print(&match args.format {
         ReportFormat::Text => told.text(),
         ReportFormat::Json => format!("{:#}\n", told.data()),
     })?;
-    args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments, &updated))
+    args.output.as_ref().map_or(Ok(()), |path| Tensors::save(path, &results, &arguments))?;
+    args.updated.as_ref().map_or(Ok(()), |path| inputs::save_updated(path, &arguments, &updated))
 }
 
 /// The program, and which inputs a file may name.
@@ -92,6 +95,8 @@ struct Told<'a> {
     times: &'a [Duration],
     /// Whether the results are in a file.
     saved: bool,
+    /// Whether what is updated is.
+    kept: bool,
 }
 
 impl Told<'_> {
@@ -117,8 +122,8 @@ impl Told<'_> {
                 Value::None => "none".to_owned(),
             };
             lines.extend(self.results.iter().enumerate().map(|(i, value)| format!("out.{i}: {}\n", what(value))));
-            lines.extend(self.updated_inputs());
         }
+        lines.extend(self.updated_inputs());
         lines.concat()
     }
 
@@ -127,7 +132,8 @@ impl Told<'_> {
         let names: Vec<&str> = self.updated.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
         let rest = self.updated.len().checked_sub(names.len()).filter(|&rest| rest > 0);
         let rest = rest.map_or(String::new(), |rest| format!(" and {rest} more"));
-        (!names.is_empty()).then(|| format!("updated: {}{rest}; -o writes them, too\n", names.join(", ")))
+        (!names.is_empty() && !self.kept)
+            .then(|| format!("updated: {}{rest}; --updated writes them\n", names.join(", ")))
     }
 
     fn data(&self) -> Json {
