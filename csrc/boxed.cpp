@@ -7,6 +7,7 @@
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_conj_physical.h>
+#include <ATen/ops/_convolution_ops.h>
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
@@ -216,7 +217,8 @@ bool run_choice(const Op& op, torch::jit::Stack& stack) {
 // Runs a convolution. PyTorch's tracer leaves it out, since everywhere else the kernel calls the op that it records.
 bool run_convolution(const Op& op, torch::jit::Stack& stack) {
   if (!torch::jit::tracer::isTracing()) return run(op, stack);
-  static const auto recorded = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_convolution", "");
+  using Recorded = at::_ops::_convolution;
+  static const auto recorded = c10::Dispatcher::singleton().findSchemaOrThrow(Recorded::name, Recorded::overload_name);
   for (size_t i = op.arguments.size(); i < recorded.schema().arguments().size(); ++i) {
     stack.emplace_back(false);  // what cuDNN may do
   }

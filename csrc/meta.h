@@ -53,7 +53,7 @@ class Expectation {
     }
     known = true;
     for (const auto& value : copy) collect(value);
-    if (op.strides != TPU_STRIDES_META) tensors[0] = laid_out(op, tensors[0], stack, first);
+    if (op.strides != TPU_STRIDES_META && tensors[0].defined()) tensors[0] = laid_out(op, tensors[0], stack, first);
     for (const auto& t : tensors) {
       types.push_back(
           t.defined() ? TpuTensorType{static_cast<int32_t>(t.scalar_type()), static_cast<uint32_t>(t.dim()),

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import fx
@@ -277,7 +277,7 @@ def sizes_of(trace: Trace, dims: Mapping[str, int] | None) -> dict[str, int]:
     """
     if not dims:
         return {}
-    if not isinstance(dims, Mapping) or not all(isinstance(size, int) for size in dims.values()):
+    if not isinstance(dims, Mapping) or not all(isinstance(size, SupportsIndex) for size in dims.values()):
         raise TypeError(f"dims is {dims!r}: give a dictionary of symbols with sizes, such as {{'s33': 8}}")
     traces = [part for part in (trace.backward, trace) if part is not None]
     placed = {symbol: told for part in traces for symbol, told in _native.symbols(part.to_bytes()).items()}

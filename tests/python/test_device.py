@@ -117,36 +117,6 @@ def test_lines_are_convolved_as_on_the_cpu() -> None:
         assert F.conv1d(*on_tpu(given)).stride() == F.conv1d(*given).stride()
 
 
-SIDES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, torch.inf, -torch.inf]
-
-
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-@pytest.mark.parametrize("name", ["acos", "acosh", "asin", "asinh", "atan", "atanh", "log", "log2", "log10", "sqrt"])
-def test_complex_functions_know_the_sides_of_their_cuts(name: str, dtype: torch.dtype) -> None:
-    real, imag = torch.cartesian_prod(*[torch.tensor(SIDES, dtype=dtype.to_real())] * 2).unbind(1)
-    x, function = torch.complex(real, imag), getattr(torch, name)
-    compiled = torch.compile(function, backend="torchtpu", fullgraph=True)
-    for got in (function(x.to("tpu")).cpu(), compiled(x)):
-        torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(function(x)), equal_nan=True)
-
-
-@pytest.mark.parametrize("name", ["cos", "cosh", "exp", "sin", "sinh", "tan", "tanh"])
-def test_complex_functions_keep_to_the_axes(name: str) -> None:
-    parts = torch.tensor([0.0, -0.0, 1.0, -2.0, 1e30, torch.inf, -torch.inf, torch.nan])
-    pairs = torch.cartesian_prod(parts, parts)
-    # Where both parts are infinite or NaN only `exp` says which of its results are.
-    known = pairs if name == "exp" else pairs[pairs.isfinite().any(1)]
-    x, function = torch.complex(*known.unbind(1)), getattr(torch, name)
-    compiled = torch.compile(function, backend="torchtpu", fullgraph=True)
-    for got in (function(x.to("tpu")).cpu(), compiled(x)):
-        torch.testing.assert_close(torch.view_as_real(got), torch.view_as_real(function(x)), equal_nan=True)
-
-
-def test_powers_of_two_are_finite_where_the_parts_are() -> None:
-    x = torch.complex(torch.tensor([-torch.inf, torch.inf, 0.0, 3.0]), torch.tensor([1.0, 0.0, -0.0, 2.0]))
-    torch.testing.assert_close(torch.exp2(x.to("tpu")).cpu(), torch.exp2(x))
-
-
 # One that drops weights is composed of ops on the CPU, too.
 ATTENTION: dict[str, dict[str, Any]] = {
     "full": {},
@@ -222,12 +192,6 @@ def test_memory_that_nobody_wrote_shows_where_all_is_to_be_deterministic(name: s
     torch.testing.assert_close(got.cpu(), want, equal_nan=True, rtol=0, atol=0)
 
 
-def test_expanded_tensors_are_not_written() -> None:
-    x = torch.zeros(3, 1, device="tpu").expand(3, 4)
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
-        x.add_(1)
-
-
 def test_derivatives_of_gamma_close_below_zero() -> None:
     x = torch.tensor([-1e-3, -1e-5, -5e-8, -1e-8, -0.7, -2.3, 0.4, 30.0])
     for n in (1, 2, 3, 10, 20):
@@ -269,53 +233,6 @@ def test_truth_values_are_no_numbers_to_a_difference() -> None:
         with pytest.raises(NotImplementedError, match="with a bool tensor is not supported"):
             x - True
     assert (torch.ones(2, dtype=torch.int32, device="tpu") + True).tolist() == [2, 2]
-
-
-def test_outputs_that_overlap_are_refused() -> None:
-    out = torch.zeros(3, device="tpu")
-    with pytest.raises(ValueError, match="must not overlap"):
-        torch.aminmax(torch.ones(2, 3, device="tpu"), dim=0, out=(out, out))
-
-
-OVER_THEMSELVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "index_add_": lambda x, i: x.index_add_(0, i, x),
-    "index_copy_": lambda x, i: x.index_copy_(0, i, x),
-    "index_put_": lambda x, i: x.index_put_((i,), x),
-    "index_select": lambda x, i: torch.index_select(x, 0, i, out=x),
-    "put_": lambda x, i: x.put_(torch.arange(9, device=x.device).view(3, 3), x),
-    "scatter_": lambda x, i: x.scatter_(0, i.expand(3, 3), x),
-    "scatter_add_": lambda x, i: x.scatter_add_(0, i.expand(3, 3), x),
-    "take": lambda x, i: torch.take(x, i.expand(3, 3), out=x),
-    "addcmul_": lambda x, i: x.addcmul_(x, x),
-    "cumsum": lambda x, i: torch.cumsum(x, 0, out=x),
-    "where": lambda x, i: torch.where(x > 0, x, -x, out=x),
-}
-
-
-@pytest.mark.parametrize("name", OVER_THEMSELVES)
-def test_tensors_are_written_over_themselves_where_the_cpu_does(name: str) -> None:
-    call = OVER_THEMSELVES[name]
-
-    def written(device: str) -> Tensor | str:
-        try:
-            return call(torch.arange(-4.0, 5.0, device=device).view(3, 3), torch.arange(3, device=device)).cpu()
-        except RuntimeError as error:
-            return str(error).split("\n")[0]
-
-    want, got = written("cpu"), written("tpu")
-    if isinstance(want, str):
-        assert got == want
-    else:
-        torch.testing.assert_close(got, want)
-
-
-def test_expanded_tensors_are_filled() -> None:
-    x = torch.arange(6.0, device="tpu").reshape(3, 2)
-    filled = x[:, :1].expand(3, 4)
-    assert filled.fill_(7.0) is filled
-    assert x.tolist() == [[7, 1], [7, 3], [7, 5]]
-    x[:2, 1:].expand(2, 4).zero_()
-    assert x.tolist() == [[7, 0], [7, 0], [7, 5]]
 
 
 def test_out_arguments_are_resized() -> None:
@@ -619,21 +536,6 @@ def test_checkpoints_draw_the_same_numbers_again(reentrant: bool) -> None:
     y.sum().backward()
     # Each kept element is 2 x * x, and its gradient 4 x.
     assert torch.equal(x.grad, 2 * y.detach())
-
-
-def test_complex_normal_numbers() -> None:
-    torch.manual_seed(0)
-    mean = torch.full((20_000,), 1 + 2j, device="tpu")
-    draws = {
-        "randn": torch.randn(20_000, dtype=torch.complex64, device="tpu").cpu(),
-        "normal_": torch.empty(20_000, dtype=torch.complex64, device="tpu").normal_().cpu(),
-        "normal": torch.normal(mean, torch.ones(20_000, device="tpu")).cpu() - (1 + 2j),
-    }
-    for name, drawn in draws.items():
-        parts = torch.view_as_real(drawn)
-        moments = (parts.mean(0), parts.var(0), (drawn.real * drawn.imag).mean())
-        expected = (torch.zeros(2), torch.full((2,), 0.5), torch.zeros(()))
-        torch.testing.assert_close(moments, expected, rtol=0.05, atol=0.03, msg=name)  # of 20,000 draws
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

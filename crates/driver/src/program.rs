@@ -318,25 +318,24 @@ impl Program {
     pub fn updated(&self, dims: &DimValues) -> Result<Vec<(usize, String)>> {
         let graph = self.import(dims)?.graph;
         let positions: BTreeSet<usize> = graph.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
-        let named = |position: usize| {
-            let name = self.qualified_name(position).or_else(|| match self.trace.graph.inputs.get(position)? {
-                TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
-                _ => None,
-            });
-            Some((position, name?.to_owned()))
-        };
+        let named = |position: usize| Some((position, self.tensor_name(position)?.to_owned()));
         Ok(positions.into_iter().filter_map(named).collect())
     }
 
     /// Positions and names of the tensors that a caller must give.
-    fn wanted<'p>(&'p self) -> Vec<(usize, &'p str)> {
+    fn wanted(&self) -> Vec<(usize, &str)> {
         let held = |name: &str| self.trace.weights.as_ref().is_some_and(|weights| weights.get(name).is_some());
-        let wanted = |(position, arg): (usize, &'p TraceArgument)| match (self.qualified_name(position), arg) {
-            (Some(name), _) => (!held(name)).then_some((position, name)),
-            (None, TraceArgument::AsTensor(tensor)) => Some((position, tensor.name.as_str())),
+        let named = |position: usize| Some((position, self.tensor_name(position)?));
+        let given = |position: usize| self.qualified_name(position).is_some_and(held);
+        (0..self.trace.graph.inputs.len()).filter(|&position| !given(position)).filter_map(named).collect()
+    }
+
+    /// The name of the tensor at `position`, if one is there: the qualified one where it has such.
+    fn tensor_name(&self, position: usize) -> Option<&str> {
+        self.qualified_name(position).or_else(|| match self.trace.graph.inputs.get(position)? {
+            TraceArgument::AsTensor(tensor) => Some(tensor.name.as_str()),
             _ => None,
-        };
-        self.trace.graph.inputs.iter().enumerate().filter_map(wanted).collect()
+        })
     }
 
     /// The qualified name of the parameter, buffer or constant at `position`, if one is there.

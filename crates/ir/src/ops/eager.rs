@@ -34,7 +34,7 @@ pub enum Manner {
     Choice,
     /// Numbers alone say how large the `out` is that it writes.
     Range,
-    /// It is a convolution, in whose place `torch.jit.trace` records `aten::_convolution`.
+    /// It is a convolution, in whose place `torch.jit.trace` records `_convolution`.
     Convolution,
 }
 

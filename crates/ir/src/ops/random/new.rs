@@ -281,18 +281,11 @@ fn randperm(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if dtype == DType::Bool {
         return not_implemented("randperm", dtype);
     }
-    // As PyTorch checks it: not the 16 bits of bf16, whose numbers repeat.
-    let digits = match dtype {
-        DType::F16 => 11,
-        DType::F32 => 24,
-        _ => 53,
-    };
-    let name = torch_name(dtype);
-    ensure!(
-        !dtype.is_float() || n <= (1 << digits) + 1,
-        "n cannot be greater than {} for {name} type.",
-        (1_i64 << digits) + 1
-    );
+    // PyTorch leaves bf16 out, whose numbers repeat then.
+    if dtype.is_float() && dtype != DType::BF16 {
+        let most = (1_i64 << random_digits(dtype)) + 1;
+        ensure!(n <= most, "n cannot be greater than {most} for {} type.", torch_name(dtype));
+    }
     c.require_fit(&Scalar::Known(Number::Int(n)), dtype)?;
     let n = n as usize;
     let (_, order) = super::super::sort::sorted(b, bits(b, DType::U64, &[n])?, 0, false)?;
