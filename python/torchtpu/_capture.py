@@ -260,7 +260,7 @@ def lower(
     Raises:
         UnsupportedOp: an op has no lowering.
         CompileError: the program was rejected.
-        ValueError: ``dims`` names a symbol that the program does not have.
+        ValueError: ``dims`` names a symbol that the program does not have, or ``stage`` is none of these.
     """
     trace = fn_or_trace if isinstance(fn_or_trace, Trace) else capture(fn_or_trace, *args, **kwargs)
     sizes = sizes_of(trace, dims)

@@ -6,6 +6,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -43,9 +44,21 @@ def set_plugin(plugin: str) -> None:
 
 def current(plugin: str | os.PathLike[str] | None = None) -> str:
     """The library to load: ``plugin``, or what :func:`set_plugin` chose, or ``TORCHTPU_PLUGIN``, or the CPU's."""
+    _warn_of_cache()
     if plugin is None and _chosen:
         return _chosen[0]
     return find(os.fspath(plugin or os.environ.get("TORCHTPU_PLUGIN") or "cpu"))
+
+
+@functools.cache
+def _warn_of_cache() -> None:
+    if fault := _native.cache_fault():
+        folder, why = fault
+        warnings.warn(
+            f"nothing that is compiled can be kept for other processes: {folder}: {why}. TORCHTPU_CACHE_DIR names "
+            "another folder; empty, it keeps nothing, and this warning away",
+            stacklevel=3,
+        )
 
 
 @functools.cache

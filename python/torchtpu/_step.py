@@ -51,6 +51,10 @@ class Step:
         self.gradients = gradients
         """The parameters that the results after the first are the gradients of."""
 
+    def __repr__(self) -> str:
+        inputs, gradients = len(self.arguments), len(self.gradients)
+        return f"<torchtpu.Step of {self.trace.num_nodes} nodes, {inputs} inputs, {gradients} gradients>"
+
 
 def loss_of(output: Any) -> Tensor:
     """The loss in what a model returns: the tensor itself, or what is called ``loss`` in it."""

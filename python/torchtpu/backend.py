@@ -24,7 +24,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.utils import _pytree as pytree
 
-from torchtpu import _native, _plugins
+from torchtpu import _fallback, _native, _plugins
 from torchtpu._beyond import take_parts, with_parts
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
@@ -71,8 +71,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.fallback == "":
-            object.__setattr__(self, "fallback", os.environ.get("TORCHTPU_FALLBACK") or "cpu")
-        _one_of("fallback", self.fallback, ("cpu", "error"))
+            object.__setattr__(self, "fallback", _fallback.by_default())
+        _one_of("fallback", self.fallback, _fallback.CHOICES)
         _one_of("numerics", self.numerics, ("exact", "reassociate", "fast"))
         _one_of("optimize", self.optimize, (True, False))
         if not isinstance(self.plugin, (str, os.PathLike, type(None))):

@@ -25,7 +25,7 @@ from torch.multiprocessing import reductions
 from torch.utils._contextlib import _DecoratorContextManager
 from torch.utils.dlpack import DLDeviceType
 
-from torchtpu import _flex, _native, _stats
+from torchtpu import _fallback, _flex, _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
 Mode = Literal["debug", "strict", "fused"]
@@ -516,7 +516,7 @@ def fallbacks() -> dict[tuple[str, str], int]:
 
 def _on_fallback(op: str, why: str) -> None:
     place = _caller()
-    if os.environ.get("TORCHTPU_FALLBACK") == "error":
+    if _fallback.by_default() == "error":
         raise UnsupportedOp(f"{op}: {why}, and TORCHTPU_FALLBACK=error forbids the host ({place})")
     if _stats.record_fallback(op, place):
         warnings.warn(f"{op} runs on the host: {why} (at {place})", stacklevel=2)

@@ -414,7 +414,7 @@ def test_capture_save_and_lower(tmp_path):
     assert (tmp_path / "trace.backward.json").exists()
     for stage, sign in (("core", "dot_general"), ("stablehlo", "stablehlo.dot_general"), ("hlo", "HloModule")):
         assert sign in torchtpu.lower(trace, stage=stage)
-    with pytest.raises(torchtpu.Error, match="no stage `llvm`"):
+    with pytest.raises(ValueError, match="no stage `llvm`; the stages are core, fused"):
         torchtpu.lower(trace, stage="llvm")
 
 

@@ -51,7 +51,7 @@ def test_no_more_virtual_devices_than_processors_unless_told(said: str | None, c
 def test_a_number_of_virtual_devices_that_is_none_is_refused(said: str) -> None:
     run = _counted(said)
     assert run.returncode == 1
-    assert "must be a" in run.stderr.splitlines()[-1] and said in run.stderr.splitlines()[-1]
+    assert "TORCHTPU_CPU_DEVICES must be a" in run.stderr.splitlines()[-1] and said in run.stderr.splitlines()[-1]
 
 
 def _counted(said: str | None) -> subprocess.CompletedProcess[str]:

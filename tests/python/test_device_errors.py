@@ -22,6 +22,7 @@ import torch.nn.functional as F
 import torchtpu
 from torch import Tensor, nn
 from torchtpu import device as tpu
+from torchtpu.backend import Options
 
 HERE = re.escape(__file__)
 
@@ -595,6 +596,12 @@ def test_ops_on_the_host_are_counted_warned_of_and_refused(monkeypatch: pytest.M
     monkeypatch.setenv("TORCHTPU_FALLBACK", "error")
     with pytest.raises(torchtpu.UnsupportedOp, match="TORCHTPU_FALLBACK=error forbids the host"):
         unlowered(x)
+    monkeypatch.setenv("TORCHTPU_FALLBACK", "never")
+    wrong = "TORCHTPU_FALLBACK is 'never'; it must be one of 'cpu', 'error'"
+    with pytest.raises(torchtpu.Error, match=wrong):
+        unlowered(x)
+    with pytest.raises(torchtpu.Error, match=wrong):
+        Options()
 
 
 def test_eager_ops_are_counted_by_line() -> None:

@@ -43,6 +43,11 @@ def test_without_a_plus_details_stay_away():
     assert not logged(COMPILE)
 
 
+def test_a_cache_that_cannot_be_written_is_told_once():
+    lines = logged(f"{textwrap.dedent(COMPILE)}\ntorch.ones(2, device='tpu') + 1", TORCHTPU_CACHE_DIR="/dev/null/cache")
+    assert count(lines, "kept for other processes: /dev/null/cache: Not a directory", "TORCHTPU_CACHE_DIR") == 1, lines
+
+
 def test_sizes_cache_hits_and_fallbacks_are_told(tmp_path):
     code = """
         import torch

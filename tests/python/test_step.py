@@ -29,6 +29,7 @@ def check_gradients(model: nn.Module, inputs: dict[str, Any], loss: Callable[[An
     expected.backward()
     gradients = [dict(model.named_parameters())[name].grad for name in step.gradients]
     torch.testing.assert_close(run(step)[0], [expected.detach(), *gradients])
+    assert f" {len(step.arguments)} inputs, {len(gradients)} gradients>" in repr(step)
     return step
 
 

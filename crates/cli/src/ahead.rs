@@ -66,6 +66,19 @@ impl Source {
     }
 }
 
+/// Says that a trace has a backward pass, which stands beside it as `torchtpu.Trace.save` writes it.
+pub(crate) fn mention_backward(source: &args::Source, printer: &Printer) {
+    let Some(stem) = source.trace.file_stem().and_then(|stem| stem.to_str()) else { return };
+    let name = format!("{stem}.backward.json");
+    if source.trace.with_file_name(&name).is_file() {
+        let title = source.title();
+        printer.say(format_args!(
+            "note: this is of {title} alone; its backward pass is a program of its own, {name}; \
+             torchtpu.capture_step traces a whole training step"
+        ));
+    }
+}
+
 /// Workers that are this program itself.
 pub(crate) fn pool(args: &args::Ahead) -> Result<Pool, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::tool(format!("cannot find this program: {e}")))?;

@@ -48,7 +48,7 @@ impl Cli {
             Command::Doctor(args) => args.format == ReportFormat::Json,
             Command::Check(args) => args.format == CheckFormat::Json,
             Command::Compile(args) => args.format == ReportFormat::Json,
-            Command::Completions { .. } | Command::Man | Command::Worker { .. } => false,
+            Command::Completions { .. } | Command::Man { .. } | Command::Worker { .. } => false,
         };
         format || self.global.diagnostics == Diagnostics::Json
     }
@@ -88,8 +88,11 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, of all or of one command
+    Man {
+        /// The command
+        command: Option<String>,
+    },
     /// Compile what a parent process asks for
     #[command(hide = true)]
     Worker {

@@ -166,7 +166,7 @@ impl Tensors {
     pub(crate) fn load(path: &Path) -> Result<Tensors, Failure> {
         let bytes = read(path)?;
         let bad = |e: &dyn std::fmt::Display| Failure::tool(format!("{}: {e}", path.display()));
-        let file = SafeTensors::deserialize(&bytes).map_err(|e| bad(&e))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|e| bad(&format!("no safetensors: {e}")))?;
         let mut tensors = BTreeMap::new();
         for (name, view) in file.tensors() {
             let dtype = dtype(view.dtype()).ok_or_else(|| bad(&format!("`{name}` is of {:?}", view.dtype())))?;

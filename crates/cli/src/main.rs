@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Command::Ops(args) => commands::ops::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Completions { shell } => commands::generate::completions(shell),
-        Command::Man => commands::generate::man(),
+        Command::Man { command } => commands::generate::man(command.as_deref()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

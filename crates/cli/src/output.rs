@@ -59,6 +59,12 @@ pub(crate) fn write(path: Option<&Path>, bytes: &[u8]) -> Outcome {
     }
 }
 
+/// Columns of the terminal that shows what is written to `path`, or to standard output; `None` if none does.
+pub(crate) fn columns(path: Option<&Path>) -> Option<usize> {
+    let (_rows, columns) = path.is_none().then(|| console::Term::stdout().size_checked()).flatten()?;
+    Some(columns.into())
+}
+
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A pipe or a device is written to as it stands.
     if path.exists() && !path.is_file() {

@@ -195,6 +195,23 @@ fn compile_writes_the_same_executable_every_time_with_its_manifest() {
     assert!(executable("a.tpu").len() > 10_000);
 }
 
+/// A trace of a function that needs gradients has its backward pass in a file of its own.
+#[test]
+fn a_backward_pass_that_stands_beside_is_mentioned() {
+    let place = Place::new();
+    let says = |arguments: &[&str]| {
+        let output = place.tputc(&[arguments, &["--libtpu", "no.so"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output).contains("is a program of its own, trace.backward.json")
+    };
+    let compile = ["compile", "trace.json", "--target", "v5e:1x1", "-o", "out.tpu"];
+    std::fs::copy(root().join("testdata/traces/views.json"), place.path("trace.json")).expect("copied");
+    assert!(!says(&["check", "trace.json"]) && !says(&compile));
+    std::fs::copy(place.path("trace.json"), place.path("trace.backward.json")).expect("copied");
+    assert!(says(&["check", "trace.json"]) && says(&compile));
+    assert!(!says(&["check", "trace.json", "-q"]) && !says(&["check", "trace.backward.json"]));
+}
+
 #[test]
 fn check_says_whether_it_fits_and_what_would() {
     if !has_libtpu() {

@@ -402,7 +402,25 @@ fn doctor_completions_and_the_manual() {
     let json: serde_json::Value = serde_json::from_slice(&broken.stdout).expect("JSON");
     assert!(json["plugin"]["error"].as_str().is_some_and(|e| e.contains("/no/plugin.so")), "{json}");
     assert!(stdout(&tputc(&["completions", "bash"])).contains("_tputc"));
-    assert!(stdout(&tputc(&["man"])).contains("Exit status"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let all = stdout(&tputc(&["man"]));
+    assert!(all.contains("Exit status"), "{all}");
+    for command in ["lower", "fuse", "run", "check", "compile", "ops", "doctor", "completions", "man"] {
+        assert!(all.contains(&format!("tputc\\-{command}(1)")), "{command}: {all}");
+        let page = stdout(&tputc(&["man", command]));
+        assert!(
+            page.contains(&format!(".TH tputc-{command} 1")) && page.contains("\\-\\-verbose"),
+            "{command}: {page}"
+        );
+    }
+    for unknown in ["worker", "nothing"] {
+        let refused = tputc(&["man", unknown]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("the commands are lower, fuse, run"), "{}", stderr(&refused));
+    }
 }
 
 fn fused(args: &[&str]) -> serde_json::Value {

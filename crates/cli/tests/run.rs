@@ -114,7 +114,7 @@ fn updated_inputs_are_saved_and_each_run_starts_from_the_values_given() {
         assert_eq!(place.result("mutation.json", &arguments, 2), [10.0, 6.0, 8.0, 8.0, 10.0, 12.0]);
     }
     let told = place.run("mutation.json", &INPUTS);
-    assert!(String::from_utf8_lossy(&told.stdout).ends_with("updated: n, x; --updated writes them\n"), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stdout).ends_with("updated: `n`, `x`; --updated writes them\n"), "{told:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::cache::DiskCache;
 use crate::error::{Error, Result};
 use runtime::{CPU_DEVICE_COUNT, Client, CompileOptions, Device, Executable, FlagValue, Plugin, Signature};
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -293,7 +294,8 @@ fn wanted_cpu_devices(by_default: usize) -> Result<usize> {
     };
     let said = said.to_string_lossy();
     let wrong = |_| runtime::Error::Invalid(format!("{CPU_DEVICES} must be a number of devices, not {said:?}"));
-    said.parse().map_err(wrong).map_err(Error::Plugin)
+    let devices = said.parse::<NonZeroUsize>().map_err(wrong).map_err(Error::Plugin)?;
+    Ok(devices.get())
 }
 
 fn compile_options(device: &Device) -> CompileOptions {

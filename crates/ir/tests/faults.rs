@@ -98,6 +98,7 @@ fn files() {
             ("an empty file", vec![]),
             ("truncated JSON", truncated),
             ("bad JSON on the second line", b"{\"graph\":\n  nodes}".to_vec()),
+            ("an executable", b"TPUX\xff\xfe".to_vec()),
             ("another kind of JSON", b"{\"a\": 1}".to_vec()),
             ("a list", b"[1, 2]".to_vec()),
             ("another major version", with(|t| t["schema_version"]["major"] = json!(9))),

@@ -77,10 +77,10 @@ fn symbols(py: Python<'_>, trace: &[u8]) -> PyResult<BTreeMap<String, String>> {
     Ok(program.symbols().into_iter().map(|symbol| (symbol.clone(), program.placed(&symbol))).collect())
 }
 
-/// A report in its JSON form, as text for a terminal.
+/// A report in its JSON form, as text.
 #[pyfunction]
 fn report_text(json: &str) -> PyResult<String> {
-    Ok(report::text(&read(json)?))
+    Ok(report::text(&read(json)?, report::COLUMNS))
 }
 
 /// A report in its JSON form, as a page.

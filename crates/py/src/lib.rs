@@ -34,6 +34,14 @@ fn use_blas(path: PathBuf, named: bool) {
     let _ = BLAS.set((path, named));
 }
 
+/// The folder of the cache on disk, and why nothing can be stored there, if nothing can.
+#[pyfunction]
+fn cache_fault() -> Option<(PathBuf, String)> {
+    let cache = DiskCache::from_env()?;
+    let fault = cache.fault()?;
+    Some((cache.folder().to_owned(), fault.to_string()))
+}
+
 fn session(plugin: String) -> PyResult<Arc<Session>> {
     session_with(plugin, None)
 }
@@ -145,7 +153,8 @@ impl Program {
     /// The program's text at `stage`, with symbolic sizes fixed by `dims`.
     #[pyo3(signature = (stage, dims = None))]
     fn text(&self, py: Python<'_>, stage: &str, dims: Option<BTreeMap<String, i64>>) -> PyResult<String> {
-        let stage: Stage = stage.parse().map_err(raise)?;
+        let wrong = |error: driver::Error| PyValueError::new_err(error.to_string());
+        let stage: Stage = stage.parse().map_err(wrong)?;
         let (program, session) = (self.runner.program(), self.runner.session());
         py.detach(|| program.text(stage, &dims.unwrap_or_default(), Some(session))).map_err(raise)
     }
@@ -297,6 +306,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<partitioned::Partitioned>()?;
     m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
     m.add_function(wrap_pyfunction!(use_blas, m)?)?;
+    m.add_function(wrap_pyfunction!(cache_fault, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;
     m.add_function(wrap_pyfunction!(op_names, m)?)?;
     ahead::add(m)?;

@@ -25,7 +25,7 @@ pub use html::{html, rewrites_html};
 pub use memory::compiler_peak;
 pub use model::*;
 pub use slices::Training;
-pub use text::{bytes, text};
+pub use text::{COLUMNS, bytes, text};
 
 use hlo::proto::{HloModuleProto, HloProto};
 use target::Chip;

@@ -1,4 +1,4 @@
-//! A report for a terminal: at most [`WIDTH`] columns, the same bytes for the same report.
+//! A report for a terminal: at most so many columns, the same bytes for the same report.
 //!
 //! What differs only in the numbers of a module's path (the layers of a stack) is one row here, with `*` for the numbers
 //! and how many rows it stands for.
@@ -12,16 +12,16 @@ use crate::{Cost, Finding, Memory, Report, Severity, Source};
 pub use units::bytes;
 use units::{flops, rate, seconds, share};
 
-/// Columns of the text.
-const WIDTH: usize = 100;
+/// Columns of a text that no terminal shows.
+pub const COLUMNS: usize = 100;
+/// Columns without which tables are no tables.
+const LEAST_COLUMNS: usize = 80;
 /// Rows of each table; what is left is summed up in one more.
 const ROWS: usize = 12;
-/// Columns for a file and line.
-const PLACE: usize = 30;
 
-/// The report as text.
-pub fn text(report: &Report) -> String {
-    let mut page = Page::default();
+/// The report as text of so many `columns`, of which it takes at least 80.
+pub fn text(report: &Report, columns: usize) -> String {
+    let mut page = Page::new(columns);
     head(report, &mut page);
     if let Some(memory) = &report.memory {
         self::memory(memory, report.target.hbm_bytes, &mut page);
@@ -36,17 +36,23 @@ pub fn text(report: &Report) -> String {
         slices::slices(plan, &report.target.name, &mut page);
     }
     findings(&report.findings, &mut page);
-    page.0
+    page.text
 }
 
-#[derive(Default)]
-struct Page(String);
+struct Page {
+    text: String,
+    columns: usize,
+}
 
 impl Page {
+    fn new(columns: usize) -> Page {
+        Page { text: String::new(), columns: columns.max(LEAST_COLUMNS) }
+    }
+
     /// One line, cut to the page's width.
     fn line(&mut self, line: &str) {
-        self.0.push_str(head_of(line.trim_end(), WIDTH).trim_end());
-        self.0.push('\n');
+        self.text.push_str(head_of(line.trim_end(), self.columns).trim_end());
+        self.text.push('\n');
     }
 
     /// A section's title, a line above it left free.
@@ -55,12 +61,17 @@ impl Page {
         self.line(&format!("{title}  {says}"));
     }
 
+    /// `file:line`, of a path longer than three tenths of a line the end.
+    fn place(&self, source: &Source) -> String {
+        place(source, self.columns * 3 / 10)
+    }
+
     /// Prose, broken at spaces; lines after the first are indented.
     fn prose(&mut self, first: &str, text: &str, indent: usize) {
         let mut line = first.to_owned();
         let mut is_empty = true;
         for word in text.split_whitespace() {
-            if !is_empty && columns(&line) + 1 + columns(word) > WIDTH {
+            if !is_empty && columns(&line) + 1 + columns(word) > self.columns {
                 self.line(&line);
                 line = " ".repeat(indent);
                 is_empty = true;
@@ -86,7 +97,7 @@ impl Page {
             }
         }
         let last = titles.len().saturating_sub(1);
-        let left = WIDTH.saturating_sub(widths[..last].iter().map(|width| width + 2).sum::<usize>() + 2);
+        let left = self.columns.saturating_sub(widths[..last].iter().map(|width| width + 2).sum::<usize>() + 2);
         for row in std::iter::once(&titles).chain(rows) {
             let mut line = String::new();
             for (number, (cell, &width)) in row.iter().zip(&widths).enumerate() {
@@ -127,7 +138,9 @@ fn head(report: &Report, page: &mut Page) {
         bytes(target.vmem_bytes as f64),
     ));
     let hash = meets(format!(", {:.12}", program.hash), &program.hash);
-    page.line(&format!("Program   {} traced ops{hash}", program.num_ops));
+    // Of a program that came as StableHLO, none were traced.
+    let ops = if program.num_ops == 0 { "StableHLO".to_owned() } else { count_of(program.num_ops as u64, "traced op") };
+    page.line(&format!("Program   {ops}{hash}"));
 }
 
 /// Rows that are shown as one.
@@ -180,7 +193,7 @@ fn memory(memory: &Memory, limit: u64, page: &mut Page) {
             _ => what(&holder.source),
         };
         let padding = holder.bytes - holder.unpadded.min(holder.bytes);
-        ((holder.kind.clone(), place(&holder.source), what), [holder.bytes as f64, padding as f64, 0.0, 0.0])
+        ((holder.kind.clone(), page.place(&holder.source), what), [holder.bytes as f64, padding as f64, 0.0, 0.0])
     });
     let groups = grouped(keyed);
     let mut rows: Vec<Vec<String>> = groups
@@ -231,7 +244,7 @@ fn time(cost: &Cost, page: &mut Page) {
     }
     page.line("");
     let keyed = cost.lines.iter().map(|line| {
-        let key = (String::new(), place(&line.source), what(&line.source));
+        let key = (String::new(), page.place(&line.source), what(&line.source));
         (key, [line.seconds, line.flops, line.hbm_bytes, line.share])
     });
     let groups = grouped(keyed);
@@ -281,7 +294,7 @@ fn regions(cost: &Cost, page: &mut Page) {
                 bytes(region.hbm_bytes),
                 runs,
                 region.bound.clone(),
-                place(&region.source),
+                page.place(&region.source),
                 region.name.clone(),
             ]
         })
@@ -299,7 +312,7 @@ fn padding(cost: &Cost, page: &mut Page) {
     let mut rows: Vec<(Vec<String>, usize)> = Vec::new();
     let mut seen: HashMap<(String, [u64; 4]), usize> = HashMap::new();
     for product in &cost.padding {
-        let place = place(&product.source);
+        let place = page.place(&product.source);
         if let Some(&row) = seen.get(&(place.clone(), product.shape)) {
             rows[row].1 += 1;
             continue;
@@ -357,19 +370,19 @@ fn findings(findings: &[Finding], page: &mut Page) {
     }
 }
 
-/// `file:line`, of a long path the end.
-fn place(source: &Source) -> String {
+/// `file:line`, of a path of more than `most` columns the end.
+fn place(source: &Source, most: usize) -> String {
     if source.file.is_empty() {
         return String::new();
     }
     let place = format!("{}:{}", source.file, source.line);
-    if columns(&place) <= PLACE {
+    if columns(&place) <= most {
         return place;
     }
     // Whole components, as long as one fits.
-    let fits = place.match_indices('/').map(|(at, _)| &place[at + 1..]).find(|tail| columns(tail) + 2 <= PLACE);
+    let fits = place.match_indices('/').map(|(at, _)| &place[at + 1..]).find(|tail| columns(tail) + 2 <= most);
     let tail = fits.map(|tail| format!("…/{tail}"));
-    tail.unwrap_or_else(|| place.chars().skip(columns(&place) - PLACE).collect())
+    tail.unwrap_or_else(|| place.chars().skip(columns(&place) - most).collect())
 }
 
 /// The module, or else the op.

@@ -2,12 +2,13 @@
 
 use crate::ahead;
 use crate::args::{Check, CheckFormat};
-use crate::output::{Failure, Outcome, Printer, write};
+use crate::output::{Failure, Outcome, Printer, columns, write};
 use report::Report;
 use std::path::Path;
 use target::Target;
 
 pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
+    ahead::mention_backward(&args.source, printer);
     let source = printer.timed("read", || ahead::Source::read(&args.source, &args.ahead))?;
     if args.slices.is_some() && matches!(source, ahead::Source::Stablehlo { .. }) {
         return Err(Failure::tool("a .mlir does not say which arguments are parameters: --slices is for traces"));
@@ -16,7 +17,7 @@ pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
     let check = |target: &Target| source.check(target, args.slices, &pool);
     let reports = ahead::each(&args.targets, args.ahead.jobs.into(), printer, check)?;
     let text = match args.format {
-        CheckFormat::Text => reports.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+        CheckFormat::Text => text(&reports, columns(args.output.as_deref()).unwrap_or(report::COLUMNS)),
         CheckFormat::Json => json(&reports)?,
         CheckFormat::Html => report::html(&reports),
     };
@@ -25,6 +26,10 @@ pub(crate) fn run(args: &Check, printer: &Printer) -> Outcome {
         true => Ok(()),
         false => Err(Failure::Reported),
     }
+}
+
+fn text(reports: &[Report], columns: usize) -> String {
+    reports.iter().map(|report| report::text(report, columns)).collect::<Vec<_>>().join("\n")
 }
 
 /// As JSON, or as a page if the file's name asks for one.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use target::Target;
 
 pub(crate) fn run(args: &Compile, printer: &Printer) -> Outcome {
+    ahead::mention_backward(&args.source, printer);
     let source = printer.timed("read", || ahead::Source::read(&args.source, &args.ahead))?;
     let pool = ahead::pool(&args.ahead)?;
     let compiled = ahead::each(&args.targets, args.ahead.jobs.into(), printer, |target| source.compile(target, &pool))?;

@@ -85,7 +85,7 @@ fn regions_text(r: &Rewritten, out: &mut String) {
     let sum = |of: fn(&Region) -> u64| regions.iter().map(of).sum::<u64>();
     let _ = writeln!(
         out,
-        "\n{} for {}: {}, {} moved, {} kept on the chip",
+        "\n{} for {}: {} by what bounds each, {} moved, {} kept on the chip",
         plural(regions.len(), "region"),
         r.platform.name(),
         time(sum(|r| r.picoseconds)),

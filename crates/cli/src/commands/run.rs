@@ -74,16 +74,22 @@ fn arguments(args: &Run, program: &Program, known: &Known) -> Result<(Vec<Argume
 
 /// The refusal of a run without values for these inputs. A file that lacks them is a wrong input, none at all a wrong use.
 fn lacking(names: &[&str], file: bool) -> Failure {
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    let more = names.len() - shown.len();
-    let which = match (names.len(), more) {
-        (1, _) => format!("input {} is missing", shown.concat()),
-        (count, 0) => format!("{count} inputs are missing: {}", shown.join(", ")),
-        (count, more) => format!("{count} inputs are missing: {} and {more} more", shown.join(", ")),
+    let which = match names.len() {
+        1 => format!("input {} is missing", first_few(names)),
+        count => format!("{count} inputs are missing: {}", first_few(names)),
     };
     let message =
         format!("{which}; give --inputs IN.safetensors or --random SEED, or both to draw what the file lacks");
     if file { driver::Error::Argument(message).into() } else { Failure::tool(message) }
+}
+
+fn first_few(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
 }
 
 /// What is told of a run.
@@ -129,11 +135,12 @@ impl Told<'_> {
 
     /// The first few names of the inputs that are updated.
     fn updated_inputs(&self) -> Option<String> {
-        let names: Vec<&str> = self.updated.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
-        let rest = self.updated.len().checked_sub(names.len()).filter(|&rest| rest > 0);
-        let rest = rest.map_or(String::new(), |rest| format!(" and {rest} more"));
-        (!names.is_empty() && !self.kept)
-            .then(|| format!("updated: {}{rest}; --updated writes them\n", names.join(", ")))
+        let names = self.updated_names();
+        (!names.is_empty() && !self.kept).then(|| format!("updated: {}; --updated writes them\n", first_few(&names)))
+    }
+
+    fn updated_names(&self) -> Vec<&str> {
+        self.updated.iter().map(|(_, name)| name.as_str()).collect()
     }
 
     fn data(&self) -> Json {
@@ -149,7 +156,7 @@ impl Told<'_> {
         let times = self.median_and_least().map(|[median, least]| {
             json!({ "runs": self.times.len(), "median_seconds": median.as_secs_f64(), "least_seconds": least.as_secs_f64() })
         });
-        let updated: Vec<&str> = self.updated.iter().map(|(_, name)| name.as_str()).collect();
+        let updated = self.updated_names();
         json!({ "results": self.results.iter().map(what).collect::<Vec<_>>(), "updated": updated, "times": times })
     }
 }

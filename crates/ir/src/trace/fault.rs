@@ -9,8 +9,7 @@ use serde_json::Value;
 /// The error to report for `error`, which reading `json` gave.
 pub(super) fn explain(json: &[u8], error: &serde_json::Error) -> Error {
     let Ok(file) = serde_json::from_slice::<Value>(json) else {
-        let help = "a trace is what `torch.export.save` writes (.pt2), or the JSON in it";
-        return Error::invalid(format!("bad JSON: {error}")).with_help(help);
+        return no_trace(json, error);
     };
     let version = file.get("schema_version").and_then(|v| Version::deserialize(v).ok());
     if let Err(e) = super::check_version(version) {
@@ -18,6 +17,17 @@ pub(super) fn explain(json: &[u8], error: &serde_json::Error) -> Error {
     }
     let module = file.get("graph_module").unwrap_or(&file);
     blame(module).unwrap_or_else(|| Error::invalid(format!("the trace does not follow torch's export schema: {error}")))
+}
+
+/// Of what is not JSON.
+fn no_trace(bytes: &[u8], error: &serde_json::Error) -> Error {
+    const HELP: &str = "a trace is what `torch.export.save` writes (.pt2), or the JSON in it";
+    match std::str::from_utf8(bytes) {
+        Ok(_) => Error::invalid(format!("bad JSON: {error}")).with_help(HELP),
+        Err(_) => Error::invalid("neither an archive nor JSON").with_help(format!(
+            "{HELP}; of what `tputc compile` writes, the trace is not a part: a TPU host finds it in the folder of --cache"
+        )),
+    }
 }
 
 fn blame(module: &Value) -> Option<Error> {

@@ -7,16 +7,17 @@ const overview = {
       byId("overview").append(h("h1", {}, program.name), h("ul", { class: "chips" }, h("li", {}, "what the optimizer changed")));
       return;
     }
+    // What is refused meets no devices, and no compiler; of StableHLO, no ops were traced.
     const facts = [
       `${target.name}`,
       `${target.devices_used} of ${plural(target.num_devices, "device")}`,
       target.device_kind,
-      `libtpu ${target.compiler}`,
-      `${plural(program.num_ops, "op")}`,
+      target.compiler && `libtpu ${target.compiler}`,
+      program.num_ops ? plural(program.num_ops, "traced op") : "StableHLO",
     ];
     const parts = [
       h("h1", {}, program.name),
-      h("ul", { class: "chips" }, ...facts.map((fact) => h("li", {}, fact))),
+      h("ul", { class: "chips" }, ...facts.filter(Boolean).map((fact) => h("li", {}, fact))),
       h("div", { class: `verdict ${verdict.runs ? "good" : "bad"}` },
         h("p", { class: "answer" }, h("span", { class: "mark", "aria-hidden": "true" }, verdict.runs ? "✓" : "✕"),
           ...this.answer(verdict)),

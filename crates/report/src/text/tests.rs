@@ -3,12 +3,12 @@ use crate::testing::{plan, report};
 
 #[test]
 fn a_report_reads_like_this() {
-    assert_eq!(text(&report()), include_str!("report.txt"));
+    assert_eq!(text(&report(), COLUMNS), include_str!("report.txt"));
 }
 
 #[test]
 fn a_plan_reads_like_this() {
-    let planned = text(&Report { slices: Some(plan()), ..report() });
+    let planned = text(&Report { slices: Some(plan()), ..report() }, COLUMNS);
     let section = planned.find("Slices").map(|start| &planned[start..]);
     let end = section.and_then(|it| it.find("\nFindings"));
     assert_eq!(end.and_then(|end| section.map(|it| &it[..end])), Some(include_str!("slices.txt")));
@@ -24,11 +24,19 @@ fn nothing_is_wider_than_the_page() {
         memory.holders[1].source.module = format!("{long}.{long}");
         memory.holders[2].source.file = format!("é/{long}");
     }
-    assert!(text(&wide).lines().all(|line| line.chars().count() <= WIDTH));
+    let widest = |columns| text(&wide, columns).lines().map(|line| line.chars().count()).max();
+    assert_eq!([20, 80, 131].map(widest), [80, 80, 131].map(Some));
+}
+
+#[test]
+fn a_program_that_was_not_traced_has_no_ops() {
+    let mut given = report();
+    given.program.num_ops = 0;
+    assert!(text(&given, COLUMNS).contains("\nProgram   StableHLO, ab12cd34\n"));
 }
 
 #[test]
 fn a_report_of_a_failure_is_short() {
     let failed = Report { memory: None, cost: None, findings: Vec::new(), ..report() };
-    assert!(text(&failed).lines().count() < 10);
+    assert!(text(&failed, COLUMNS).lines().count() < 10);
 }
