@@ -21,6 +21,7 @@ from types import ModuleType, TracebackType, coroutine
 from typing import Any, Literal, TypeVar, cast
 
 import torch
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 from torch.multiprocessing import reductions
 from torch.utils._contextlib import _DecoratorContextManager
 from torch.utils.dlpack import DLDeviceType
@@ -46,6 +47,9 @@ def register() -> None:
         shim.add_foreign_folder(os.path.join(os.path.dirname(package), ""))
     _native.device_join(shim.load(_native.device_table()))
     shim.set_fallback_handler(_on_fallback)
+    # It may be called from within a frame that Dynamo compiles; what it calls is Dynamo's no more than itself.
+    left_alone = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
+    set_code_exec_strategy(_on_fallback.__code__, left_alone)
     torch._register_device_module("tpu", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _prefer_bfloat16()

@@ -46,6 +46,7 @@ mod distance;
 mod division;
 mod effects;
 mod einsum;
+mod fake_quantize;
 mod foreach;
 mod fourier;
 mod grad_scaler;
@@ -305,6 +306,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("embedding", index::embedding::OPS),
     ("embedding_bag", index::bags::OPS),
     ("extremes", reduce::extremes::OPS),
+    ("fake_quantize", fake_quantize::OPS),
     ("fft", composite::fft::OPS),
     ("foreach", foreach::OPS),
     ("fourier", fourier::OPS),
