@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 import torch
 import torchtpu
 from agreement import default_dtype
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torchtpu import device as tpu
+from torchtpu.backend import torchtpu as torchtpu_backend
 
 
 def model() -> nn.Module:
@@ -126,6 +130,52 @@ def test_devices_are_not_mixed() -> None:
     add = torch.compile(lambda x, y: x.to("tpu:1") + y, backend="torchtpu")
     with pytest.raises(torchtpu.Error, match="several devices"):
         add(torch.ones(2, device="tpu:0"), torch.ones(2, device="tpu:1"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_without_a_backend_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inductor(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Inductor was asked")
+
+    def ours_counted(graph: fx.GraphModule, inputs: Any) -> Any:
+        graphs.append(graph)
+        return torchtpu_backend(graph, inputs)
+
+    graphs: list[fx.GraphModule] = []
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", inductor)
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    monkeypatch.setattr("torchtpu.backend.torchtpu", ours_counted)
+    ours = copy.deepcopy(model).to("tpu")
+    loss = torch.compile(ours, mode="max-autotune")(x.to("tpu")).square().sum()
+    torch.testing.assert_close([g.cpu() for g in torch.autograd.grad(loss, list(ours.parameters()))], list(expected))
+    assert len(graphs) == 1
+    # Nothing goes in, and one comes out.
+    assert torch.equal(torch.compile(lambda: torch.arange(3, device="tpu") + 1)().cpu(), torch.arange(3) + 1)
+    assert len(graphs) == 2
+    with pytest.raises(Exception, match="Inductor was asked"):
+        torch.compile(model)(x)
+
+
+GROUPED = """
+import torch, torch.distributed as dist
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+x = torch.ones(2)
+dist.all_reduce(x)
+try:
+    dist.all_reduce(torch.ones(2, device="tpu"))
+except RuntimeError as error:
+    print(error)
+print(dist.get_backend_config())
+"""
+
+
+def test_process_groups_start_as_if_there_were_no_device() -> None:
+    run = subprocess.run([sys.executable, "-c", GROUPED], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "No backend type associated with device type tpu\ncpu:gloo\n"
 
 
 def test_another_device_than_the_first() -> None:

@@ -114,6 +114,30 @@ def sizes_that_are_data(device: str) -> list[Tensor]:
     return [positive + 1, torch.nonzero(x > 0.3) * 2, torch.unique((x * 3).round())]
 
 
+def moved_within_what_was_computed(device: str) -> list[Tensor]:
+    table = torch.arange(70.0, device=device).reshape(10, 7)
+    rows = torch.arange(8, device=device)
+    makers: list[Callable[[], Tensor]] = [
+        lambda: table[rows],
+        lambda: table[table[:, 0] > 5],
+        lambda: nn.functional.embedding(rows, table),
+        lambda: torch.cat([table.unsqueeze(1)[:4], table.unsqueeze(1)[4:]]).squeeze(1),
+        lambda: nn.functional.max_pool2d(table.reshape(1, 1, 10, 7), (2, 1)).reshape(5, 7),
+        lambda: table.flip(0),
+    ]
+    results = []
+    for make in makers:
+        right, down, turned, boxes, rise = (make() for _ in range(5))
+        right[:, 1:] = right[:, :-1] + 1
+        down[1:] = down[:-1] * 2
+        turned[:, :4] = turned[:, :4].flip(1)
+        boxes[:, :4] = torch.cat([boxes[:, :2] - boxes[:, 2:4] / 2, boxes[:, :2] + boxes[:, 2:4] / 2], 1)
+        for k in range(1, 4):
+            rise[k] = rise[k - 1] * 0.5 + rise[k]
+        results += [right, down, turned, boxes, rise]
+    return results
+
+
 PROGRAMS: list[Callable[[str], list[Tensor]]] = [
     in_place_through_views,
     numbers_that_change,
@@ -123,6 +147,7 @@ PROGRAMS: list[Callable[[str], list[Tensor]]] = [
     gradients,
     overwritten_while_others_hold_it,
     sizes_that_are_data,
+    moved_within_what_was_computed,
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torchtpu
 from test_backend import compiled
 from torch import Tensor
 
@@ -36,6 +37,19 @@ def test_casts_round():
     x = torch.randn(64)
     ours, expected = compiled(f)(x), f(x)
     assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
+
+
+@pytest.mark.parametrize("target", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("source", [torch.float64, torch.float32])
+@pytest.mark.parametrize("count", [8, 5000])  # few elements are compiled with less effort
+def test_casts_round_as_often_as_on_the_cpu(source: torch.dtype, target: torch.dtype, count: int) -> None:
+    ties = torch.tensor([368 - 2**-7, 1.125 + 2**-20, 1 + 2**-11 + 2**-40, 1 + 2**-8 + 2**-40], dtype=torch.float64)
+    x = torch.cat([ties, torch.linspace(-400, 400, count, dtype=torch.float64)]).to(source)
+    expected = x.to(target).float()
+    for mode in ("strict", "debug"):
+        with torchtpu.eager_mode(mode):  # type: ignore[arg-type]
+            assert torch.equal(x.to("tpu").to(target).cpu().float(), expected)
+    assert torch.equal(torch.compile(lambda x: x.to(target), backend="torchtpu")(x).float(), expected)
 
 
 def test_a_16_bit_float_is_rounded_where_several_ops_read_it() -> None:

@@ -39,7 +39,7 @@ impl Session {
     /// When the plugin refuses the program.
     pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
         let named = LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() };
-        let effort = if largest(graph) <= SMALL { Effort::Least } else { Effort::Full };
+        let effort = if largest(graph) <= SMALL && !has_float8(graph) { Effort::Least } else { Effort::Full };
         let said = fuse::formulate::alone(graph, OF_AN_OP, platform(Some(self)))?;
         self.compiled(&said, effort, &named)
     }
@@ -108,6 +108,11 @@ fn fingerprint(canonical: &[u8]) -> u64 {
     let hash = blake3::hash(canonical);
     let (words, _) = hash.as_bytes().as_chunks();
     u64::from_le_bytes(words[0])
+}
+
+/// Whether there are 8-bit floats, which the CPU plugin rounds twice, by way of `f16`, where it takes the least effort.
+fn has_float8(graph: &Graph) -> bool {
+    graph.nodes().iter().filter_map(|node| node.ty.tensor()).any(|t| t.dtype.is_float8())
 }
 
 /// Elements of the largest tensor: a function of the program, so that every host compiles it alike.

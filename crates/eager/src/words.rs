@@ -214,10 +214,47 @@ const DTYPES: [(u8, DType); 17] = {
     ]
 };
 
+/// What c10 numbers so, and has no counterpart here, as Python calls it.
+const UNSUPPORTED: &[(u8, &str)] = &[
+    (8, "torch.complex32"),
+    (12, "torch.qint8"),
+    (13, "torch.quint8"),
+    (14, "torch.qint32"),
+    (16, "torch.quint4x2"),
+    (17, "torch.quint2x4"),
+    (18, "torch.bits1x8"),
+    (19, "torch.bits2x4"),
+    (20, "torch.bits4x2"),
+    (21, "torch.bits8"),
+    (22, "torch.bits16"),
+    (25, "torch.float8_e5m2fnuz"),
+    (26, "torch.float8_e4m3fnuz"),
+    (30, "torch.uint1"),
+    (31, "torch.uint2"),
+    (32, "torch.uint3"),
+    (33, "torch.uint4"),
+    (34, "torch.uint5"),
+    (35, "torch.uint6"),
+    (36, "torch.uint7"),
+    (37, "torch.int1"),
+    (38, "torch.int2"),
+    (39, "torch.int3"),
+    (40, "torch.int4"),
+    (41, "torch.int5"),
+    (42, "torch.int6"),
+    (43, "torch.int7"),
+    (44, "torch.float8_e8m0fnu"),
+    (45, "torch.float4_e2m1fn_x2"),
+    (46, "torch.bcomplex32"),
+];
+
 /// The element type that c10 numbers so.
 pub(crate) fn dtype(code: u8) -> Result<DType> {
     let known = DTYPES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d);
-    known.ok_or_else(|| Error::not_implemented("tensors of this element type are not supported on \"tpu\""))
+    known.ok_or_else(|| {
+        let named = UNSUPPORTED.iter().find(|(c, _)| *c == code).map_or("this element type", |(_, name)| name);
+        Error::not_implemented(format!("tensors of {named} are not supported on \"tpu\""))
+    })
 }
 
 /// c10's number of an element type.

@@ -17,6 +17,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use in_place::update_slice;
 pub use lens::{Lazy, Lens};
 
 use crate::builder::Builder;

@@ -210,6 +210,11 @@ impl Builder {
         {
             return Ok(wide);
         }
+        // PyTorch makes its `f16` of `f32`, and rounds an `f64` twice.
+        let a = match (self.dtype(a), dtype) {
+            (DType::F64, DType::F16) => self.push(Op::Convert { dtype: DType::F32 }, &[a], vec![])?,
+            _ => a,
+        };
         self.push(Op::Convert { dtype }, &[a], vec![])
     }
     /// The bits of `a` as `dtype`.

@@ -124,7 +124,11 @@ impl Made<'_> {
                     let its = graph.locs.get(node.loc);
                     self.b.set_loc(&Loc { module: its.module.clone(), op: its.op.clone(), ..part.loc.clone() });
                     let operands: Vec<ValueId> = node.operands.iter().map(|v| map[v.index()]).collect();
-                    self.b.push(op.clone(), &operands, node.bodies.clone())?
+                    match op {
+                        // By itself, a call writes what it was given.
+                        Op::DynamicUpdateSlice => ir::alias::update_slice(self.b, &operands)?,
+                        _ => self.b.push(op.clone(), &operands, node.bodies.clone())?,
+                    }
                 }
             };
             map.push(value);
