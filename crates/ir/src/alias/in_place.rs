@@ -7,7 +7,7 @@
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::literal::Number;
 use crate::op::Op;
 use rustc_hash::FxHashSet;
@@ -22,17 +22,32 @@ pub(super) fn reads_other_elements(b: &Builder, base: ValueId, v: ValueId, start
     while same_memory(&graph.node(source).op) {
         source = graph.node(source).operands[0];
     }
-    reads(&graph, source, v, |node| {
-        matches!(&node.op, Op::Slice { start: s, limit: l, stride }
-            if s[..] == *start && l[..] == *limit && stride.iter().all(|&n| n == 1) && node.operands[0] == base)
-    })
+    let mut seen = FxHashSet::default();
+    // With each value, whether each element of `v` is computed from its own element there alone.
+    let mut todo = vec![(v, true)];
+    while let Some((v, aligned)) = todo.pop() {
+        if v < source || !seen.insert((v, aligned)) {
+            continue;
+        }
+        if v == source || seen.len() > MOST {
+            return true;
+        }
+        let node = graph.node(v);
+        let own = matches!(&node.op, Op::Slice { start: s, limit: l, stride }
+            if s[..] == *start && l[..] == *limit && stride.iter().all(|&n| n == 1) && node.operands[0] == base);
+        if !(own && aligned) && is_fused(&node.op) {
+            let aligned = aligned && is_elementwise(&node.op);
+            todo.extend(node.operands.iter().map(|&operand| (operand, aligned)));
+        }
+    }
+    false
 }
 
 /// `dynamic_update_slice` of these operands, at positions that only a run knows. Where its new elements may be computed in one
 /// loop from those that it overwrites, it is said as a choice between both.
 ///
 /// XLA looks for that itself, but not through the `bitcast`s that it makes of reshapes and, on the way, of gathers, windows and joined
-/// tensors. Such are never inputs, nor what was written to one.
+/// tensors. An input is none, nor is what was written to one: they are left to it, unless they are read in another shape.
 ///
 /// # Errors
 /// `Invalid`, if the operands are none of a `dynamic_update_slice`.
@@ -53,40 +68,42 @@ pub fn update_slice(b: &Builder, operands: &[ValueId]) -> Result<ValueId> {
 
 fn is_read_through_a_bitcast(b: &Builder, base: ValueId, v: ValueId) -> bool {
     let graph = b.graph();
-    let (mut source, mut cast) = (base, false);
-    loop {
-        let node = graph.node(source);
-        cast |= same_memory(&node.op);
-        match node.op {
-            Op::DynamicUpdateSlice => source = node.operands[0],
-            _ if same_memory(&node.op) => source = node.operands[0],
-            Op::Input { .. } if !cast => return false,
-            _ => break,
+    // What may lie in the memory that is written, and whether any of it is seen in another shape.
+    let (mut held, mut cast) = (vec![base], false);
+    let source = loop {
+        let source = held[held.len() - 1];
+        let op = &graph.node(source).op;
+        cast |= same_memory(op);
+        if !matches!(op, Op::DynamicUpdateSlice) && !same_memory(op) {
+            break source;
         }
-    }
-    reads(&graph, source, v, |_| false)
+        held.push(graph.node(source).operands[0]);
+    };
+    let given = matches!(graph.node(source).op, Op::Input { .. });
+    let Some(fused) = fused(&graph, source, v) else { return true };
+    let recast = |v: &ValueId| {
+        let node = graph.node(*v);
+        same_memory(&node.op) && held.contains(&node.operands[0])
+    };
+    if given && !cast { fused.iter().any(recast) } else { held.iter().any(|v| fused.contains(v)) }
 }
 
-/// Whether `v` is computed in the same loop from elements of `source`, besides those that `own` gives and that each meet
-/// their own place.
-fn reads(graph: &Graph, source: ValueId, v: ValueId, own: impl Fn(&Node) -> bool) -> bool {
-    let mut seen = FxHashSet::default();
-    // With each value, whether each element of `v` is computed from its own element there alone.
-    let mut todo = vec![(v, true)];
-    while let Some((v, aligned)) = todo.pop() {
-        if v < source || !seen.insert((v, aligned)) {
+/// What is computed in one loop with `v`, from `first` on; `None` if it is too much to look at.
+fn fused(graph: &Graph, first: ValueId, v: ValueId) -> Option<FxHashSet<ValueId>> {
+    let (mut seen, mut todo) = (FxHashSet::default(), vec![v]);
+    while let Some(v) = todo.pop() {
+        if v < first || !seen.insert(v) {
             continue;
         }
-        if v == source || seen.len() > MOST {
-            return true;
+        if seen.len() > MOST {
+            return None;
         }
         let node = graph.node(v);
-        if !(aligned && own(node)) && is_fused(&node.op) {
-            let aligned = aligned && is_elementwise(&node.op);
-            todo.extend(node.operands.iter().map(|&operand| (operand, aligned)));
+        if is_fused(&node.op) {
+            todo.extend(&node.operands);
         }
     }
-    false
+    Some(seen)
 }
 
 fn same_memory(op: &Op) -> bool {

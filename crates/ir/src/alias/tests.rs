@@ -298,4 +298,14 @@ fn what_is_read_through_a_bitcast_is_not_written_in_place() {
         update_slice(b, &[x, other(b, x), zero, zero]).expect("written")
     };
     assert!(!chosen(update_of(twice, moved)));
+    let turned = |b: &Builder, x: ValueId| {
+        let column = b.reshape(x, &[12]).and_then(|v| b.slice_dim(v, 0, 2, 5, 1));
+        column.and_then(|v| b.reshape(v, &[1, 3])).expect("a row")
+    };
+    let base = std::cell::Cell::new(None);
+    let kept = |b: &Builder| {
+        base.set(Some(given(b)));
+        base.get().expect("an input")
+    };
+    assert!(chosen(update_of(kept, |b, _| turned(b, base.get().expect("an input")))));
 }
