@@ -67,6 +67,23 @@ def test_a_write_of_what_is_computed_from_other_elements(write: Callable[[torch.
     torch.testing.assert_close(got, program(x), check_device=False)
 
 
+def test_writes_to_what_a_larger_value_was_cut_to() -> None:
+    """Functional graphs cut it once for the write and once for what is written."""
+
+    def moved(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        v = nn.functional.pad(x, (0, 0, 1, 0))[:6]
+        flat = v.view(-1)
+        flat[2:] = flat[:-2] * 0.25 + 0.5
+        before = v.clone()
+        v[2:] = v[:-2] * 0.25
+        right = v.clone()
+        right[:, 3:] = right[:, :-3] + 1
+        return v, before, right, right.clone()
+
+    x = torch.arange(36.0).reshape(6, 6)
+    torch.testing.assert_close(compiled(moved)(x.clone()), moved(x.clone()))
+
+
 def test_a_graph_that_hands_on_its_input_is_counted_apart() -> None:
     torch._dynamo.reset()
     before = torchtpu.stats()

@@ -15,21 +15,25 @@ use rustc_hash::FxHashSet;
 /// Values looked at for one write. A write that takes more to tell is taken for one that reads.
 const MOST: usize = 1000;
 
-/// Whether `v`, to be written to `base[start..limit]`, may be computed in the same loop from other elements of `base`.
+/// Whether `v`, to be written to `base[start..limit]`, may be computed in the same loop from other elements of `base`, or
+/// from what `base` is computed from, too: two slices of one value are one slice once programs are simplified.
 pub(super) fn reads_other_elements(b: &Builder, base: ValueId, v: ValueId, start: &[usize], limit: &[usize]) -> bool {
     let graph = b.graph();
     let mut source = base;
     while same_memory(&graph.node(source).op) {
         source = graph.node(source).operands[0];
     }
+    let Some(mut held) = made_with(&graph, base) else { return true };
+    held.insert(source);
+    let first = held.iter().min().copied().unwrap_or(source);
     let mut seen = FxHashSet::default();
     // With each value, whether each element of `v` is computed from its own element there alone.
     let mut todo = vec![(v, true)];
     while let Some((v, aligned)) = todo.pop() {
-        if v < source || !seen.insert((v, aligned)) {
+        if v < first || !seen.insert((v, aligned)) {
             continue;
         }
-        if v == source || seen.len() > MOST {
+        if held.contains(&v) || seen.len() > MOST {
             return true;
         }
         let node = graph.node(v);
@@ -41,6 +45,14 @@ pub(super) fn reads_other_elements(b: &Builder, base: ValueId, v: ValueId, start
         }
     }
     false
+}
+
+/// What is computed in one loop with `v`, but for what the program is given and for constants; `None` if it is too much to
+/// look at.
+fn made_with(graph: &Graph, v: ValueId) -> Option<FxHashSet<ValueId>> {
+    let mut made = fused(graph, v)?;
+    made.retain(|&v| !matches!(graph.node(v).op, Op::Input { .. } | Op::Constant(_)));
+    Some(made)
 }
 
 /// `dynamic_update_slice` of these operands, at positions that only a run knows. Where its new elements may be computed in one
@@ -80,19 +92,22 @@ fn is_read_through_a_bitcast(b: &Builder, base: ValueId, v: ValueId) -> bool {
         held.push(graph.node(source).operands[0]);
     };
     let given = matches!(graph.node(source).op, Op::Input { .. });
-    let Some(fused) = fused(&graph, source, v) else { return true };
+    let Some(fused) = fused(&graph, v) else { return true };
     let recast = |v: &ValueId| {
         let node = graph.node(*v);
         same_memory(&node.op) && held.contains(&node.operands[0])
     };
-    if given && !cast { fused.iter().any(recast) } else { held.iter().any(|v| fused.contains(v)) }
+    if given && !cast {
+        return fused.iter().any(recast);
+    }
+    held.iter().any(|v| fused.contains(v)) || made_with(&graph, base).is_none_or(|made| !made.is_disjoint(&fused))
 }
 
-/// What is computed in one loop with `v`, from `first` on; `None` if it is too much to look at.
-fn fused(graph: &Graph, first: ValueId, v: ValueId) -> Option<FxHashSet<ValueId>> {
+/// What is computed in one loop with `v`; `None` if it is too much to look at.
+fn fused(graph: &Graph, v: ValueId) -> Option<FxHashSet<ValueId>> {
     let (mut seen, mut todo) = (FxHashSet::default(), vec![v]);
     while let Some(v) = todo.pop() {
-        if v < first || !seen.insert(v) {
+        if !seen.insert(v) {
             continue;
         }
         if seen.len() > MOST {
