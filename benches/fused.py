@@ -3,9 +3,9 @@
     python benches/fused.py --set small --rounds 30
 
 Every variant is warmed until its programs are compiled; then each round times one step of each, with the wait for the
-device, behind some that are not timed (turns.py). Reported are medians in milliseconds and the ratios of medians, with
-a 95% bootstrap interval over rounds, and fused's first step beside strict's, which comes first and fills the caches.
-What is in each set is fixed in steps.py.
+device, behind some that are not timed (turns.py); with `--in-a-row N`, N steps with one wait. Reported are medians in
+milliseconds a step and the ratios of medians, with a 95% bootstrap interval over rounds, and fused's first step beside
+strict's, which comes first and fills the caches. What is in each set is fixed in steps.py.
 
 PyTorch/XLA's modes stand beside them with `--variants ...,xla-lazy,xla-eager --xla-python PYTHON`, a Python that has
 torch and torch_xla; each runs in a process of its own, which stands still between its turns.
@@ -45,6 +45,7 @@ class Variant:
 
     name: str
     step: Callable[[], Any]
+    in_a_row: int = 1
     first: float = 0.0
     times: list[float] = field(default_factory=list)
 
@@ -52,10 +53,11 @@ class Variant:
         mode = self.name if self.name == "fused" else "strict"
         with torchtpu.eager_mode(mode), contextlib.nullcontext() if self.name != "compiled" else _recurrent():
             start = time.perf_counter()
-            result = self.step()  # held, or there would be nothing to compute
+            for _ in range(self.in_a_row):
+                result = self.step()  # held, or there would be nothing to compute
             if self.name != "cpu":
                 torch.tpu.synchronize()  # type: ignore[attr-defined]
-            seconds = time.perf_counter() - start
+            seconds = (time.perf_counter() - start) / self.in_a_row
             del result
             return seconds
 
@@ -122,7 +124,9 @@ def wait_for_programs() -> None:
         time.sleep(0.05)
 
 
-def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python: str) -> dict[str, list[float]]:
+def measure(
+    chosen: str, name: str, variants: list[str], rounds: int, in_a_row: int, xla_python: str
+) -> dict[str, list[float]]:
     """Prints a line; gives the seconds of each variant's steps."""
     torch._dynamo.reset()
     running: dict[str, Any] = {}
@@ -130,7 +134,7 @@ def measure(chosen: str, name: str, variants: list[str], rounds: int, xla_python
         elsewhere = variant.startswith("xla")
         make = SETS[chosen][name]
         running[variant] = (
-            Elsewhere(variant, xla_python, chosen, name) if elsewhere else Variant(variant, make(variant))
+            Elsewhere(variant, xla_python, chosen, name) if elsewhere else Variant(variant, make(variant), in_a_row)
         )
     for one in running.values():
         one.warm_up()
@@ -162,6 +166,7 @@ def main() -> None:
     parser.add_argument("--set", default="small,loops", help=f"of {', '.join(SETS)}")
     parser.add_argument("--only", default="", help="part of the name of what to run")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--in-a-row", type=int, default=1, help="steps before the wait (PyTorch/XLA: one)")
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--xla-python", default="", help="a Python with torch and torch_xla")
     options = parser.parse_args()
@@ -170,7 +175,9 @@ def main() -> None:
         headings = "".join(f"{f'{v}/fused':>22}" for v in variants if v != "fused")
         print(f"{chosen:32}{'fused ms':>9}{headings}{'first':>8}")
         cases = [name for name in SETS[chosen] if options.only in name]
-        times = [measure(chosen, name, variants, options.rounds, options.xla_python) for name in cases]
+        times = [
+            measure(chosen, name, variants, options.rounds, options.in_a_row, options.xla_python) for name in cases
+        ]
         middle, low, high = geometric_mean([(of["strict"], of["fused"]) for of in times])
         print(f"{'geometric mean of strict/fused':32}{middle:.2f} ({low:.2f}..{high:.2f})")
 
