@@ -16,14 +16,14 @@ use rustc_hash::FxHashSet;
 const MOST: usize = 1000;
 
 /// Whether `v`, to be written to `base[start..limit]`, may be computed in the same loop from other elements of `base`, or
-/// from what `base` is computed from, too: two slices of one value are one slice once programs are simplified.
+/// of what `base` is a part of: two slices of one value are one slice once programs are simplified.
 pub(super) fn reads_other_elements(b: &Builder, base: ValueId, v: ValueId, start: &[usize], limit: &[usize]) -> bool {
     let graph = b.graph();
     let mut source = base;
     while same_memory(&graph.node(source).op) {
         source = graph.node(source).operands[0];
     }
-    let Some(mut held) = made_with(&graph, base) else { return true };
+    let mut held = moved_from(&graph, base);
     held.insert(source);
     let first = held.iter().min().copied().unwrap_or(source);
     let mut seen = FxHashSet::default();
@@ -47,12 +47,23 @@ pub(super) fn reads_other_elements(b: &Builder, base: ValueId, v: ValueId, start
     false
 }
 
-/// What is computed in one loop with `v`, but for what the program is given and for constants; `None` if it is too much to
-/// look at.
-fn made_with(graph: &Graph, v: ValueId) -> Option<FxHashSet<ValueId>> {
-    let mut made = fused(graph, v)?;
-    made.retain(|&v| !matches!(graph.node(v).op, Op::Input { .. } | Op::Constant(_)));
-    Some(made)
+/// Values whose elements `v` has at other places, which simplifying may make it: down to what computes or writes them, without
+/// what the program is given.
+fn moved_from(graph: &Graph, v: ValueId) -> FxHashSet<ValueId> {
+    let (mut from, mut todo) = (FxHashSet::default(), vec![v]);
+    while let Some(v) = todo.pop() {
+        let node = graph.node(v);
+        if matches!(node.op, Op::Input { .. } | Op::Constant(_)) || from.len() > MOST || !from.insert(v) {
+            continue;
+        }
+        match node.op {
+            Op::Slice { .. } | Op::Pad { .. } => todo.push(node.operands[0]),
+            Op::Select => todo.extend(&node.operands[1..]),
+            _ if same_memory(&node.op) => todo.push(node.operands[0]),
+            _ => {}
+        }
+    }
+    from
 }
 
 /// `dynamic_update_slice` of these operands, at positions that only a run knows. Where its new elements may be computed in one
@@ -100,7 +111,7 @@ fn is_read_through_a_bitcast(b: &Builder, base: ValueId, v: ValueId) -> bool {
     if given && !cast {
         return fused.iter().any(recast);
     }
-    held.iter().any(|v| fused.contains(v)) || made_with(&graph, base).is_none_or(|made| !made.is_disjoint(&fused))
+    held.iter().any(|v| fused.contains(v)) || !moved_from(&graph, base).is_disjoint(&fused)
 }
 
 /// What is computed in one loop with `v`; `None` if it is too much to look at.
