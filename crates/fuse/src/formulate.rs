@@ -6,8 +6,8 @@
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
-//! [computed once](computed_once), what is overwritten [read first](read_first), and what only moves elements
-//! [made late](made_late). In loops, the largest elements and
+//! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
+//! [made late](made_late), and what is written to a part of a value [computed before](written_apart). In loops, the largest elements and
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys
 //! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
@@ -41,6 +41,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod unread_positions;
+mod written_apart;
 
 use self::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head, Options, Platform};
@@ -149,7 +150,14 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         .chain([layout::TOLD])
         .chain(WITH_BLAS.iter().map(of))
         .chain(AFTER_LAYOUT.iter().map(of))
-        .chain([host_finish::TOLD, host_finish::SCALED, computed_once::TOLD, read_first::TOLD, made_late::TOLD])
+        .chain([
+            host_finish::TOLD,
+            host_finish::SCALED,
+            computed_once::TOLD,
+            read_first::TOLD,
+            made_late::TOLD,
+            written_apart::TOLD,
+        ])
         .chain(OF_LOOPS.iter().map(of))
 }
 
@@ -181,6 +189,7 @@ impl Formulating<'_> {
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;
             graph = made_late::made_late(&graph, self.changes, self.within)?;
+            graph = written_apart::written_apart(&graph, self.changes, self.within)?;
         }
         self.ops(&graph, OF_LOOPS)
     }

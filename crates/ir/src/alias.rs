@@ -8,16 +8,14 @@
 //! A tensor may also see a storage as other elements, such as the real parts of complex numbers: a [`Lens`].
 //!
 //! How a layout becomes core ops is decided by `plan`, from the two layouts alone; `steps` applies such a plan forwards
-//! (a read) and backwards (a write). `in_place` tells which writes XLA must not do in the value's own memory.
+//! (a read) and backwards (a write).
 
-mod in_place;
 mod lens;
 mod plan;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use in_place::update_slice;
 pub use lens::{Lazy, Lens};
 
 use crate::builder::Builder;

@@ -30,6 +30,7 @@ pub mod literal;
 pub mod loc;
 pub mod op;
 pub mod ops;
+pub mod overwrite;
 pub mod sharding;
 mod strided;
 pub mod symbol;

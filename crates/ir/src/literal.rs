@@ -130,6 +130,15 @@ impl Literal {
         }
     }
 
+    /// The signed integer of 32 bits or more that fills it. `None` for other types, and unless this is a splat.
+    pub fn integer(&self) -> Option<i64> {
+        match self.ty.dtype {
+            DType::I32 => Some(i32::from_le_bytes((*self.bytes).try_into().ok()?).into()),
+            DType::I64 => Some(i64::from_le_bytes((*self.bytes).try_into().ok()?)),
+            _ => None,
+        }
+    }
+
     /// The same element in another shape. `None` unless this is a splat.
     pub fn with_shape(&self, shape: Shape) -> Option<Literal> {
         let ty = TensorType { dtype: self.ty.dtype, shape };

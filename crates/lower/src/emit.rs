@@ -2,14 +2,16 @@
 
 use crate::attr::MESH;
 use crate::chains;
-use crate::constant::{greatest, identity, zeros};
+use crate::constant::{filled, greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use hostcall::{Finish, Product};
 use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
+use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
 use ir::{
-    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Op, OutputKind, Reducer, Result, TensorType, Type,
+    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Number, Op, OutputKind, Reducer, Result, TensorType,
+    Type,
 };
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
@@ -192,7 +194,26 @@ impl<'s, 'c> Scope<'s, 'c> {
         {
             return Ok(smallvec![self.masked(operands[1 - by], emitted.one(mask)?, operand_types[by])?]);
         }
+        if node.op == Op::DynamicUpdateSlice && may_read_overwritten(graph, &node.operands) {
+            return self.chosen_update(&operands, &operand_types);
+        }
         self.op(node, &operands, &operand_types)
+    }
+
+    /// `dynamic_update_slice` as a choice between the new elements and the old ones, which are not written over then.
+    fn chosen_update(&self, args: &[V<'c>], types: &[&TensorType]) -> Result<Values<'c>> {
+        let ([base, v, starts @ ..], [whole, part, ..]) = (args, types) else {
+            return Err(internal("takes two operands and positions"));
+        };
+        let placed = |number, ty: &TensorType, v| {
+            let among = self.constant(&filled(number, ty))?;
+            self.elementwise("stablehlo.dynamic_update_slice", &[&[among, v], starts].concat(), ty)
+        };
+        let of_truth = |ty: &TensorType| TensorType { dtype: DType::Bool, shape: ty.shape.clone() };
+        let new = placed(Number::Int(0), whole, *v)?;
+        let here = self.constant(&filled(Number::Bool(true), &of_truth(part)))?;
+        let mask = placed(Number::Bool(false), &of_truth(whole), here)?;
+        Ok(smallvec![self.elementwise("stablehlo.select", &[mask, new, *base], whole)?])
     }
 
     /// The match. Every op that has operands of its own kind is an [`Instruction`]; its results are typed by the node.

@@ -124,11 +124,7 @@ impl Made<'_> {
                     let its = graph.locs.get(node.loc);
                     self.b.set_loc(&Loc { module: its.module.clone(), op: its.op.clone(), ..part.loc.clone() });
                     let operands: Vec<ValueId> = node.operands.iter().map(|v| map[v.index()]).collect();
-                    match op {
-                        // By itself, a call writes what it was given.
-                        Op::DynamicUpdateSlice => ir::alias::update_slice(self.b, &operands)?,
-                        _ => self.b.push(op.clone(), &operands, node.bodies.clone())?,
-                    }
+                    self.b.push(op.clone(), &operands, node.bodies.clone())?
                 }
             };
             map.push(value);

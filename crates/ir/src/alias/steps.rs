@@ -1,7 +1,6 @@
 //! Applying the steps of a plan: forwards to read a view, backwards to write through it.
 
 use super::Layout;
-use super::in_place::reads_other_elements;
 use super::plan::{Step, steps_of};
 use crate::builder::Builder;
 use crate::dtype::DType;
@@ -9,6 +8,7 @@ use crate::error::Result;
 use crate::graph::{Operands, ValueId};
 use crate::literal::Number;
 use crate::op::{Combiner, Gather, Op, Scatter, SignedDims};
+use crate::overwrite::reads_other_elements;
 use crate::types::{Dims, Shape};
 
 /// How the start of a slice goes into the program.
@@ -95,7 +95,7 @@ impl Step {
             Step::Reshape { from, .. } => b.reshape(v, from),
             Step::Slice { from, start, limit, stride } if stride.iter().all(|&s| s == 1) => {
                 // An eager op has a storage's old value as an input of its own.
-                if starts == Starts::Constants && reads_other_elements(b, before()?, v, start, limit) {
+                if starts == Starts::Constants && reads_other_elements(&b.graph(), before()?, v, start, limit) {
                     return update(b, before()?, v, from, start, limit, stride);
                 }
                 let mut operands = Operands::from_slice(&[before()?, v]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::graph::{InputKind, OutputKind};
-use crate::literal::{Literal, Number};
+use crate::literal::Literal;
 use crate::op::Op;
 
 /// A small generator: tests must not depend on anything that changes.
@@ -266,46 +266,4 @@ fn a_view_must_lie_in_its_storage() {
     assert!(err.message().contains("out of bounds for storage of 4 elements"), "{err}");
     let huge = strided(&[usize::MAX, usize::MAX], &[usize::MAX, 1], 1);
     assert!(model.aliases.view(model.base, huge).is_err());
-}
-
-/// The ops that write `row` of a value over its next row, where a run says which.
-fn update_of(base: impl Fn(&Builder) -> ValueId, new: impl Fn(&Builder, ValueId) -> ValueId) -> Vec<Op> {
-    let b = Builder::new("update");
-    let base = base(&b);
-    let at = b.input("at", InputKind::User, TensorType::new(DType::I64, []));
-    let zero = b.scalar(Number::Int(0), DType::I64).expect("a number");
-    let row = b.push(Op::DynamicSlice { sizes: [1, 3].as_slice().into() }, &[base, at, zero], vec![]).expect("a row");
-    let written = update_slice(&b, &[base, new(&b, row), at, zero]).expect("written");
-    b.output("y", OutputKind::User, written);
-    let graph = b.finish();
-    graph.nodes().iter().map(|node| node.op.clone()).collect()
-}
-
-#[test]
-fn what_is_read_through_a_bitcast_is_not_written_in_place() {
-    let given = |b: &Builder| b.input("x", InputKind::User, TensorType::new(DType::F32, [4, 3]));
-    let seen = |b: &Builder| b.reshape(given(b), &[2, 6]).and_then(|v| b.reshape(v, &[4, 3])).expect("a view");
-    let moved = |b: &Builder, row| b.negate(row).expect("a row");
-    let other = |b: &Builder, _| b.full(Number::Float(1.0), DType::F32, &[1, 3]).expect("a row");
-    let chosen = |ops: Vec<Op>| ops.iter().any(|op| matches!(op, Op::Select));
-    assert!(chosen(update_of(|b| b.add(seen(b), seen(b)).expect("a sum"), moved)));
-    assert!(chosen(update_of(seen, moved)));
-    // XLA sees for itself what reads an input, and nothing reads here.
-    assert!(!chosen(update_of(given, moved)));
-    assert!(!chosen(update_of(seen, other)));
-    let twice = |b: &Builder| {
-        let (x, zero) = (given(b), b.scalar(Number::Int(0), DType::I64).expect("a number"));
-        update_slice(b, &[x, other(b, x), zero, zero]).expect("written")
-    };
-    assert!(!chosen(update_of(twice, moved)));
-    let turned = |b: &Builder, x: ValueId| {
-        let column = b.reshape(x, &[12]).and_then(|v| b.slice_dim(v, 0, 2, 5, 1));
-        column.and_then(|v| b.reshape(v, &[1, 3])).expect("a row")
-    };
-    let base = std::cell::Cell::new(None);
-    let kept = |b: &Builder| {
-        base.set(Some(given(b)));
-        base.get().expect("an input")
-    };
-    assert!(chosen(update_of(kept, |b, _| turned(b, base.get().expect("an input")))));
 }

@@ -130,7 +130,7 @@ type Extents = &'static [usize];
 
 /// Every program, by file name.
 pub fn all() -> Vec<(&'static str, Graph)> {
-    let programs: [(&'static str, Build); 39] = [
+    let programs: [(&'static str, Build); 40] = [
         ("unary_float", || unaries(DType::F32)),
         ("unary_int", || unaries(DType::I32)),
         ("unary_bool", || unaries(DType::Bool)),
@@ -150,6 +150,7 @@ pub fn all() -> Vec<(&'static str, Graph)> {
         ("shape", shape),
         ("slice", slice),
         ("dynamic_slice", dynamic_slice),
+        ("dynamic_update_slice_chosen", dynamic_update_slice_chosen),
         ("concatenate", concatenate),
         ("pad", pad),
         ("reverse", reverse),
@@ -326,6 +327,18 @@ fn dynamic_slice() -> Result<Graph> {
     let updated = p.b.push(Op::DynamicUpdateSlice, &[x, window, j, i], vec![])?;
     p.give(window);
     p.give(updated);
+    Ok(p.done())
+}
+
+/// A write of elements that are read from what it overwrites, in another shape.
+fn dynamic_update_slice_chosen() -> Result<Graph> {
+    let mut p = Program::new("dynamic_update_slice_chosen");
+    let (x, i, j) = (p.arg(DType::F32, &[5, 8]), p.arg(DType::I64, &[]), p.arg(DType::I64, &[]));
+    let base = p.b.reshape(x, &[4, 10])?;
+    let base = p.b.negate(base)?;
+    let row = p.b.push(Op::DynamicSlice { sizes: smallvec![3, 9] }, &[base, i, j], vec![])?;
+    let other = p.b.push(Op::DynamicUpdateSlice, &[base, row, j, i], vec![])?;
+    p.give(other);
     Ok(p.done())
 }
 
