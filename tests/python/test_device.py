@@ -356,6 +356,38 @@ def test_data_dependent_sizes_are_read_once_and_kept_nowhere() -> None:
     assert places.untyped_storage().nbytes() == places.numel() * 8
 
 
+def test_no_program_is_made_for_a_size_that_is_data() -> None:
+    x = torch.arange(12.0).reshape(6, 2)
+    on_device = x.to("tpu")
+
+    def programs() -> int:
+        stats = torchtpu.stats()
+        return int(stats["compiles"]) + int(stats["disk_hits"])
+
+    (on_device > 1.5).nonzero()
+    torch.masked_select(on_device, on_device > 1.5)
+    before = programs()
+    for bound in map(float, range(-1, 13)):
+        assert torch.equal((on_device > bound).nonzero().cpu(), (x > bound).nonzero())
+        assert torch.equal(torch.masked_select(on_device, on_device > bound).cpu(), x[x > bound])
+    assert programs() == before
+
+
+def test_values_are_formed_by_programs_that_are_kept() -> None:
+    x = torch.tensor([[1.0, 2.0, 1.0], [3.0, 4.0, 3.0]])
+    on_device = x.to("tpu")
+
+    def formed() -> list[Tensor]:
+        return [torch.unique(on_device, dim=1), (on_device + 1).view(torch.int16) + 1]
+
+    expected = [torch.unique(x, dim=1), (x + 1).view(torch.int16) + 1]
+    formed()
+    before = torchtpu.stats()
+    assert all(torch.equal(a.cpu(), b) for a, b in zip(formed(), expected, strict=True))
+    after = torchtpu.stats()
+    assert (after["compiles"], after["disk_hits"]) == (before["compiles"], before["disk_hits"])
+
+
 def test_storages_are_counted_when_they_are_made() -> None:
     def made() -> int:
         return int(torchtpu.stats()["eager"]["storages"])

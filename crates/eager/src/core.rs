@@ -3,6 +3,7 @@
 use crate::build::{Draft, Parsed, Reform, Seen, trace};
 use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
+use crate::form::{Form, Forms};
 use crate::fused::compile::Compiler;
 use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
@@ -18,7 +19,7 @@ use ir::eager::CellType;
 use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
 use ir::{DType, Graph, Loc};
-use runtime::{Device, Event, ExecuteOptions};
+use runtime::{Device, Event};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -177,6 +178,7 @@ pub(crate) struct State {
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
     kernels: FxHashMap<u64, Weak<Kernel>>,
+    pub(crate) forms: Forms,
     /// By device, what was recorded since the last cut.
     pub(crate) opens: Vec<Open>,
     pub(crate) rhythms: Vec<Rhythm>,
@@ -203,6 +205,7 @@ impl Core {
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
             kernels: FxHashMap::default(),
+            forms: Forms::default(),
             opens: devices.iter().map(|_| Open::default()).collect(),
             rhythms: devices.iter().map(|_| Rhythm::default()).collect(),
             serials: 0,
@@ -433,12 +436,7 @@ impl Core {
         };
         let Some(value) = value else { return Err(Error::internal("a cell without a value")) };
         self.drain_for(Why::Reformed, 0);
-        let (graph, next) = ir::eager::flatten(&ty, dtype, places)?;
-        let executable = self.session.kernel(&graph)?.executable;
-        let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
-        let mut run = executable.execute(&[value.buffer()?], &options)?;
-        let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
-        let held = Held::new(output, self.ledger(device));
+        let (held, next) = self.formed(&value, &ty, Form::Elements(dtype, places), device)?;
         let mut state = self.lock();
         let ty = state.cells.intern(next);
         let cell = state.cells.get_mut(cell)?;

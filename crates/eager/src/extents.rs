@@ -3,10 +3,8 @@
 use crate::cells::{Held, Origin};
 use crate::core::{Core, Made};
 use crate::error::{Error, Result};
+use crate::form::Form;
 use crate::plan::New;
-use ir::alias::Layout;
-use ir::eager::CellType;
-use runtime::ExecuteOptions;
 use std::sync::Arc;
 
 impl Core {
@@ -63,19 +61,13 @@ impl Core {
         };
         let (Some(ty), Some(value)) = (ty, value) else { return Err(Error::internal("a result without a value")) };
         let sizes: ir::Shape = sizes.iter().map(|&n| n as usize).collect();
-        let graph = ir::eager::cut(&ty, &sizes)?;
-        let executable = self.session().kernel(&graph)?.executable;
-        let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
-        let mut run = executable.execute(&[value.buffer()?], &options)?;
-        let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
-        let order = ty.layout.dense_order().unwrap_or_else(|| (0..sizes.len()).collect());
-        let next = CellType { dtype: ty.dtype, layout: Layout::dense(&sizes, &order) };
+        let (held, next) = self.formed(&value, &ty, Form::Cut(sizes), device)?;
         let mut state = self.lock();
         let new = New::of(&next, state.cells.intern(next.clone()));
         made.address = state.cells.resize(made.cell, new.nbytes)?;
         let cell = state.cells.get_mut(made.cell)?;
         cell.ty = new.ty;
-        let _padded = cell.value.replace(Held::new(output, self.ledger(device)));
+        let _padded = cell.value.replace(held);
         made.cut = Some(new);
         Ok(())
     }

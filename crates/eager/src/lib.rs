@@ -17,6 +17,7 @@ mod core;
 mod debug;
 mod error;
 mod extents;
+mod form;
 mod fused;
 mod plan;
 mod queue;

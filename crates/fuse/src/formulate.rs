@@ -12,11 +12,12 @@
 //! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
 //!
-//! A TPU's compiler chooses formulations and layouts itself; it only gets no reshapes that move rows ([`apart`](mod@apart)), and
-//! no strided slices that it aborts on ([`phases`]).
+//! A TPU's compiler chooses formulations and layouts itself; it only gets no elements gathered that are slices ([`counted`]),
+//! no reshapes that move rows ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
 mod computed_once;
+mod counted;
 mod depthwise;
 mod depthwise_kernel;
 mod grouped;
@@ -144,7 +145,7 @@ const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_d
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [apart::TOLD, phases::TOLD, unread_positions::TOLD]
+    [counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
         .into_iter()
         .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
@@ -170,7 +171,8 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         if self.changes.options().platform == Platform::Tpu {
-            let graph = apart::apart(&self.bodies(graph)?, self.changes, self.within)?;
+            let graph = counted::as_slices(&self.bodies(graph)?, self.changes, self.within)?;
+            let graph = apart::apart(&graph, self.changes, self.within)?;
             return phases::phased(&graph, self.changes, self.within);
         }
         let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;

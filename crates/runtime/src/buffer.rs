@@ -256,6 +256,28 @@ impl Buffer {
         self.raw.unsafe_pointer()
     }
 
+    /// The first `rows` along the first dimension, in memory of their own and without a program, once the contents are there. `None`
+    /// where the host cannot read them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there are fewer rows, or the contents are not dense; what computing them failed with; after donation
+    /// or deletion.
+    pub fn first_rows(&self, rows: usize) -> Result<Option<Buffer>> {
+        self.state.check(this_buffer)?;
+        if !self.is_on_cpu()? {
+            return Ok(None);
+        }
+        let mut part = TensorType::clone(&self.ty);
+        match part.dims.first_mut() {
+            Some(extent) if i64::try_from(rows).is_ok_and(|rows| rows <= *extent) => *extent = rows as i64,
+            _ => return Err(Error::Invalid(format!("{} has no {rows} rows", self.ty))),
+        }
+        self.state.share()?;
+        let made = self.raw.beginning(self.device, &self.ty, &part);
+        self.state.unshare();
+        Ok(Some(Buffer::wrap(made?, Arc::new(part), self.device)))
+    }
+
     /// Shares the contents with code outside the runtime. Until the result is dropped the buffer is not moved, and
     /// cannot be donated or deleted.
     ///

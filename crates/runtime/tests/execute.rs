@@ -486,3 +486,16 @@ fn racing_donations_have_one_winner() {
         assert_eq!(won, 1);
     }
 }
+
+#[test]
+fn the_first_rows_need_no_program() {
+    let client = client();
+    let x = upload(&first_device(&client), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2]);
+    let rows = |n: usize| x.first_rows(n).expect("copies").expect("the host can read");
+    assert_eq!(download(&rows(2)), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(rows(2).dims(), [2, 2]);
+    assert!(download(&rows(0)).is_empty());
+    assert!(matches!(x.first_rows(4), Err(Error::Invalid(_))));
+    x.delete().expect("is deleted: nothing shares it");
+    assert!(matches!(x.first_rows(1), Err(Error::UseAfterDelete { .. })));
+}

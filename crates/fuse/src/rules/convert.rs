@@ -1,5 +1,6 @@
 //! Conversions: left out, made of fewer bytes, and integers no wider than their bounds ask for.
 
+use crate::Platform;
 use crate::analysis::range_of;
 use crate::change::Class::{Exact, PrecisionChanging};
 use crate::language::{Head, Kind};
@@ -306,11 +307,15 @@ pub(super) static RULES: &[Rule] = &[
         class: Exact,
         why: "bounds are known: fewer bytes of indices, and a TPU has no 64 bits",
         left: "(gather ?x ?i ?g)",
-        right: Right::Build("(gather ?x (convert ?i i32) ?g), where i32 holds the indices", |e| {
-            let (x, i) = (e.var("x"), narrowed(e, e.var("i"))?);
-            let gather = e.op("g")?;
-            e.push(&gather, &[x, i])
-        }),
+        right: Right::Build(
+            "(gather ?x (convert ?i i32) ?g), where i32 holds the indices, and on a CPU held them before",
+            |e| {
+                let (x, i) = (e.var("x"), e.var("i"));
+                let i = (e.platform() == Platform::Tpu || was_narrow(e, i)).then(|| narrowed(e, i))??;
+                let gather = e.op("g")?;
+                e.push(&gather, &[x, i])
+            },
+        ),
     },
 ];
 
@@ -400,6 +405,12 @@ fn unconverted(e: &mut Edit<'_>, y: Id, narrow: DType) -> Option<Id> {
 fn narrowed(e: &mut Edit<'_>, id: Id) -> Option<Id> {
     let worth = e.dtype(id)?.size() == 8 && e.fits(id, DType::I32);
     worth.then(|| e.convert(id, DType::I32))?
+}
+
+/// Whether `id` was converted from 32 bits or fewer. On a CPU nothing else is gained: of places that are computed from counters, its
+/// compiler sees in 64 bits that they are neighbours, in 32 that they may wrap. Sums of overlapping windows took 0.5 ms so, not 0.1.
+fn was_narrow(e: &Edit<'_>, id: Id) -> bool {
+    e.nodes(id, Head::With(Kind::Convert)).any(|n| e.dtype(n.children[0]).is_some_and(|d| d.size() <= 4))
 }
 
 fn in_32_bits(e: &mut Edit<'_>, c: Comparison) -> Option<Id> {

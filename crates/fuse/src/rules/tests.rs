@@ -90,10 +90,11 @@ fn check(rule: &'static Rule, cases: usize) -> Result<(), String> {
     let ready = Ready::new(rule);
     let mut draw = Draw::new(rule.name);
     let mut held = 0;
-    for _ in 0..cases * ATTEMPTS {
+    for attempt in 0..cases * ATTEMPTS {
+        let platform = [Platform::Cpu, Platform::Tpu][attempt % 2];
         let member = &ready.members[draw.member(ready.members.len())];
         let Some(graph) = program(&mut draw, &member.left.ast) else { continue };
-        let Some(both) = both_sides(&graph, &ready, member) else { continue };
+        let Some(both) = both_sides(&graph, &ready, member, platform) else { continue };
         let inputs: Vec<Literal> =
             graph.inputs.iter().map(|i| draw.tensor(graph.tensor_type(i.value).expect("tensor"), rule.class)).collect();
         let Ok(values) = ir::eval(&both, &inputs) else { continue };
@@ -111,8 +112,8 @@ fn check(rule: &'static Rule, cases: usize) -> Result<(), String> {
 }
 
 /// A program that gives, for every e-class that the rule rewrites in `graph`, the left sides and then the right sides.
-fn both_sides(graph: &Graph, ready: &Ready, member: &Member) -> Option<Graph> {
-    let (mut egraph, ids) = encode(graph, Platform::Cpu);
+fn both_sides(graph: &Graph, ready: &Ready, member: &Member, platform: Platform) -> Option<Graph> {
+    let (mut egraph, ids) = encode(graph, platform);
     let root = egraph.find(ids[graph.outputs[0].value.index()]);
     let found = member.left.search_eclass(&egraph, root)?;
     let equal = found.substs.iter().map(|s| ready.apply(member, &mut egraph, root, s)).find(|e| !e.is_empty())?;

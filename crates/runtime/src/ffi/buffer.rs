@@ -79,6 +79,21 @@ impl RawBuffer {
         Ok(query!(self, PJRT_Buffer_UnsafePointer_Args)?.buffer_pointer)
     }
 
+    /// A copy of the contents' beginning, of type `part`, on the same device. Waits for the contents, which are of type `ty`, lie
+    /// in memory that the host can read, and stay there for the call.
+    pub(crate) fn beginning(&self, device: usize, ty: &TensorType, part: &TensorType) -> Result<RawBuffer> {
+        self.client.api.require::<sys::PJRT_Event_Await_Args>()?;
+        self.ready()?.wait()?;
+        let (all, size) = (ty.host_size_in_bytes()?, part.host_size_in_bytes()?);
+        if size > all || self.on_device_size_in_bytes()? != all {
+            return Err(Error::Invalid(format!("{part} is no beginning of {ty}, dense in memory")));
+        }
+        let start = std::ptr::with_exposed_provenance::<u8>(self.unsafe_pointer()?);
+        // SAFETY: so many bytes are there, computed, and stay: the caller keeps the buffer from being donated or deleted.
+        let bytes = if size == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, size) } };
+        self.client.buffer_by_copy(device, bytes, part, None)
+    }
+
     /// Address of the contents as an accelerator's own libraries see it.
     pub(crate) fn opaque_pointer(&self) -> Result<usize> {
         Ok(query!(self, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args)?.device_memory_ptr.addr())
