@@ -51,6 +51,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	CASES=500 cargo test -q --release -p torchtpu-fuse
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
+	TORCHTPU_WRITE_PROGRAMS=500 $(PYTHON) -m pytest -q tests/python/test_written_parts.py
 	cargo build -q --release -p torchtpu-ir --example samples --example evaluate
 	TORCHTPU_SAMPLES=target/release/examples/samples TORCHTPU_EVALUATE=target/release/examples/evaluate \
 	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
