@@ -37,6 +37,9 @@ pub fn may_read_overwritten(graph: &Graph, operands: &[ValueId]) -> bool {
     let (mut held, mut cast) = (FxHashSet::default(), false);
     let mut source = base;
     loop {
+        if held.len() == MOST {
+            return true;
+        }
         held.insert(source);
         let op = &graph.node(source).op;
         cast |= same_memory(op);

@@ -89,6 +89,22 @@ fn parts_of_one_value_may_be_one_slice() {
 }
 
 #[test]
+fn of_many_writes_not_all_are_looked_at() {
+    let written = |writes: usize| {
+        let b = Builder::new("update");
+        let zero = b.scalar(Number::Int(0), DType::I64).unwrap();
+        let (mut base, row) = (given(&b), ones(&b, &[1, 3]));
+        for i in 0..writes {
+            let at = b.scalar(Number::Int(i as i64), DType::I64).unwrap();
+            base = b.push(Op::DynamicUpdateSlice, &[base, row, at, zero], vec![]).unwrap();
+        }
+        may_read_overwritten(&b.graph(), &[base, row, zero, zero])
+    };
+    assert!(!written(MOST - 1));
+    assert!(written(MOST));
+}
+
+#[test]
 fn what_a_host_computes_apart_is_not_read() {
     assert!(!may_read(cast, |b, base, row| b.push(Op::HostBarrier, &[negated(b, base, row)], vec![]).unwrap()));
 }
