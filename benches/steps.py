@@ -66,6 +66,44 @@ def chain(elements: int) -> Callable[[str], Callable[[], Any]]:
     return make
 
 
+def of_parts(body: Callable[[Tensor], Tensor], *shape: int) -> Callable[[str], Callable[[], Any]]:
+    def make(variant: str) -> Callable[[], Any]:
+        start = torch.rand(*shape, generator=torch.Generator().manual_seed(0)).to(device_of(variant))
+        run = torch.compile(body, backend="torchtpu") if variant == "compiled" else body
+        return lambda: run(start)
+
+    return make
+
+
+def shifted_writes(x: Tensor) -> Tensor:
+    y = x * 2
+    for k in range(1, 9):
+        y[:, k:] = y[:, :-k] * 0.5 + 1
+    return y
+
+
+def stencil(x: Tensor) -> Tensor:
+    u = x.clone()
+    for _ in range(4):
+        inner = u[1:-1, 1:-1]
+        u[1:-1, 1:-1] = inner + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inner)
+    return u
+
+
+def rotated_halves(x: Tensor) -> Tensor:
+    q, half = x * 1.5, x.shape[-1] // 2
+    q[..., :half] = q[..., :half] * 0.5 - q[..., half:] * 0.3
+    return q
+
+
+def windows(x: Tensor) -> Tensor:
+    return x.unfold(-1, 16, 4).mean(-1) * 3
+
+
+def resized(x: Tensor) -> Tensor:
+    return nn.functional.interpolate(x.relu(), scale_factor=2, mode="bilinear") * 2
+
+
 def optimizer(foreach: bool, shape: tuple[int, int]) -> Callable[[str], Callable[[], Any]]:
     def make(variant: str) -> Callable[[], Any]:
         device = device_of(variant)
@@ -165,6 +203,13 @@ SETS: dict[str, dict[str, Callable[[str], Callable[[], Any]]]] = {
         "AdamW, 100 of 65,536": optimizer(foreach=False, shape=(256, 256)),
         "the same of 65,536, foreach": optimizer(foreach=True, shape=(256, 256)),
         "MLP training step": mlp,
+    },
+    "parts": {
+        "8 shifted writes, 512x512": of_parts(shifted_writes, 512, 512),
+        "4 steps of a stencil, 1024x1024": of_parts(stencil, 1024, 1024),
+        "halves rotated in place, 4x256x8x64": of_parts(rotated_halves, 4, 256, 8, 64),
+        "means of 16 every 4, 64x4096": of_parts(windows, 64, 4096),
+        "twice as large, 4x32x64x64": of_parts(resized, 4, 32, 64, 64),
     },
     "adversaries": {
         work.__name__: adversary(work)

@@ -28,7 +28,20 @@ pub(crate) fn reads_other_elements(graph: &Graph, base: ValueId, v: ValueId, sta
 
 /// Whether XLA may compute the new elements of a `dynamic_update_slice` of these operands from such as it has overwritten.
 /// They are computed apart, then, or the write is a choice between new and old elements.
+///
+/// Of what a program is given, and of what was written to it, XLA sees that it is read, unless it is moved on the way.
 pub fn may_read_overwritten(graph: &Graph, operands: &[ValueId]) -> bool {
+    reads_overwritten(graph, operands, Way::Moved)
+}
+
+/// As [`may_read_overwritten`], also where XLA sees it: it keeps the operand, then, and looks at each of its elements whether that is
+/// new.
+pub fn reads_what_it_overwrites(graph: &Graph, operands: &[ValueId]) -> bool {
+    reads_overwritten(graph, operands, Way::Elementwise)
+}
+
+/// Of what a program is given, from which way on it counts that it is read.
+fn reads_overwritten(graph: &Graph, operands: &[ValueId], of_given: Way) -> bool {
     let &[base, v, ref starts @ ..] = operands else { return false };
     if graph.tensor_type(v).is_none_or(|ty| ty.numel() == 0) {
         return false;
@@ -49,14 +62,13 @@ pub fn may_read_overwritten(graph: &Graph, operands: &[ValueId]) -> bool {
         source = graph.node(source).operands[0];
     }
     let given = matches!(graph.node(source).op, Op::Input { .. });
-    // Of what a program is given, and of what was written to it, XLA sees that it is read, unless it is moved on the way.
-    let unseen = if given && !cast { Way::Moved } else { Way::Elementwise };
-    if unseen == Way::Elementwise {
+    let from = if given && !cast { of_given } else { Way::Elementwise };
+    if !given || cast {
         held.extend(moved_from(graph, base));
     }
     let first = held.iter().min().copied().unwrap_or(source);
     let own = |node: &Node| node.operands.first() == Some(&base) && is_at(graph, node, starts, v);
-    Loop { graph, v, first, own: &own }.reads(|v| held.contains(&v), unseen)
+    Loop { graph, v, first, own: &own }.reads(|v| held.contains(&v), from)
 }
 
 /// Whether `node` takes the slice of its operand at `starts` that is as large as `v`.
