@@ -14,8 +14,11 @@ use crate::{Change, Changes, Class, Head};
 use ir::{Graph, LocId, Node, Op, Result};
 
 /// Name, class and reason.
-pub(super) const TOLD: (&str, Class, &str) =
-    ("computed-once", Class::Exact, "XLA's CPU computes what is elementwise again in each loop that reads it");
+pub(super) const TOLD: (&str, Class, &str) = (
+    "computed-once",
+    Class::Exact,
+    "XLA's CPU computes what is elementwise again in each loop that reads it, and a sum for each element gathered",
+);
 
 /// Elementwise ops behind an element from which it is worth its place in memory.
 const LEAST: usize = 16;
@@ -98,5 +101,40 @@ fn ops_behind(node: &Node, work: &[usize]) -> usize {
             operands
         }
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Platform;
+    use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
+    use ir::{Builder, DType, InputKind, Number, OutputKind, Reducer, TensorType};
+
+    #[test]
+    fn sums_that_are_gathered_several_times_are_computed_once() {
+        let barriers = |rows: usize, gathered: usize| {
+            let b = Builder::new("resized");
+            let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [rows, 2, 8]));
+            let sums = b.reduce(x, Reducer::Add, &[1]).unwrap();
+            let zero = b.scalar(Number::Int(0), DType::I64).unwrap();
+            let places = b.broadcast_in_dim(zero, &[gathered, 1], &[]).unwrap();
+            let gather = ir::op::Gather {
+                offset_dims: [0].as_slice().into(),
+                collapsed_slice_dims: [1].as_slice().into(),
+                start_index_map: [1].as_slice().into(),
+                index_vector_dim: 1,
+                slice_sizes: [rows, 1].as_slice().into(),
+                ..ir::op::Gather::default()
+            };
+            b.output("y", OutputKind::User, b.gather(sums, places, gather).unwrap());
+            let (graph, mut r) = (b.finish(), Random(1));
+            let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
+            after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+        };
+        assert_eq!(barriers(128, 16), 1);
+        assert_eq!(barriers(128, 15), 0, "hardly more than there are");
+        assert_eq!(barriers(127, 16), 0, "few");
     }
 }

@@ -232,59 +232,6 @@ fn what_several_loops_read_is_computed_once() {
 }
 
 #[test]
-fn sums_that_are_gathered_several_times_are_computed_once() {
-    let barriers = |rows: usize, gathered: usize| {
-        let b = Builder::new("resized");
-        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [rows, 2, 8]));
-        let sums = b.reduce(x, Reducer::Add, &[1]).unwrap();
-        let zero = b.scalar(Number::Int(0), DType::I64).unwrap();
-        let places = b.broadcast_in_dim(zero, &[gathered, 1], &[]).unwrap();
-        let gather = ir::op::Gather {
-            offset_dims: [0].as_slice().into(),
-            collapsed_slice_dims: [1].as_slice().into(),
-            start_index_map: [1].as_slice().into(),
-            index_vector_dim: 1,
-            slice_sizes: [rows, 1].as_slice().into(),
-            ..ir::op::Gather::default()
-        };
-        b.output("y", OutputKind::User, b.gather(sums, places, gather).unwrap());
-        let (graph, mut r) = (b.finish(), Random(1));
-        let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-        assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-        after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
-    };
-    assert_eq!(barriers(128, 16), 1);
-    assert_eq!(barriers(128, 15), 0, "hardly more than there are");
-    assert_eq!(barriers(127, 16), 0, "few");
-}
-
-#[test]
-fn what_may_be_read_when_it_is_overwritten_is_computed_apart() {
-    let written = |cast: bool| {
-        let b = Builder::new("written");
-        let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [4, 3]));
-        let at = b.input("at", InputKind::User, TensorType::new(DType::I64, []));
-        let base = if cast { b.unary(Unary::Abs, x).unwrap() } else { x };
-        let zero = b.scalar(Number::Int(0), DType::I64).unwrap();
-        let above = b.slice_dim(base, 0, 0, 3, 1).and_then(|v| b.unary(Unary::Tanh, v)).unwrap();
-        let y = b.push(Op::DynamicUpdateSlice, &[base, above, at, zero], vec![]).unwrap();
-        b.output("y", OutputKind::User, y);
-        b.finish()
-    };
-    for (platform, cast, made) in
-        [(Platform::CpuWithBlas, true, 1), (Platform::CpuWithBlas, false, 1), (Platform::Cpu, true, 0)]
-    {
-        let graph = written(cast);
-        let (after, changes) = formulated_for(platform, &graph, Class::Exact, None);
-        let mut inputs = Random(1).inputs(&graph, true);
-        inputs[1] = ir::Literal::splat(Number::Int(1), DType::I64, []);
-        assert_same_bits(&graph, &after, &inputs);
-        assert_eq!(after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count(), made);
-        assert_eq!(rules(&changes), vec!["written-apart"; made]);
-    }
-}
-
-#[test]
 fn random_convolutions_of_the_host_stay_within_rounding() {
     let mut made = [0; 3];
     for seed in 0..2 * ROUNDS {

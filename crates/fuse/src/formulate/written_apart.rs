@@ -36,3 +36,37 @@ pub(super) fn written_apart(graph: &Graph, changes: &mut Changes, within: Option
     }
     Ok(to.finish(graph))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Platform;
+    use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
+    use ir::{Builder, DType, InputKind, Number, OutputKind, TensorType, Unary};
+
+    #[test]
+    fn what_may_be_read_when_it_is_overwritten_is_computed_apart() {
+        let written = |cast: bool| {
+            let b = Builder::new("written");
+            let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [4, 3]));
+            let at = b.input("at", InputKind::User, TensorType::new(DType::I64, []));
+            let base = if cast { b.unary(Unary::Abs, x).unwrap() } else { x };
+            let zero = b.scalar(Number::Int(0), DType::I64).unwrap();
+            let above = b.slice_dim(base, 0, 0, 3, 1).and_then(|v| b.unary(Unary::Tanh, v)).unwrap();
+            let y = b.push(Op::DynamicUpdateSlice, &[base, above, at, zero], vec![]).unwrap();
+            b.output("y", OutputKind::User, y);
+            b.finish()
+        };
+        for (platform, cast, made) in
+            [(Platform::CpuWithBlas, true, 1), (Platform::CpuWithBlas, false, 1), (Platform::Cpu, true, 0)]
+        {
+            let graph = written(cast);
+            let (after, changes) = formulated_for(platform, &graph, Class::Exact, None);
+            let mut inputs = Random(1).inputs(&graph, true);
+            inputs[1] = ir::Literal::splat(Number::Int(1), DType::I64, []);
+            assert_same_bits(&graph, &after, &inputs);
+            assert_eq!(after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count(), made);
+            assert_eq!(changes.iter().map(|c| c.rule).collect::<Vec<_>>(), vec!["written-apart"; made]);
+        }
+    }
+}
