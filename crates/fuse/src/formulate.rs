@@ -8,8 +8,9 @@
 //! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
 //! [made late](made_late), and what is written to a part of a value [computed before](written_apart). In loops, the largest elements and
-//! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), and keys
-//! are sorted in one integer with their positions ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
+//! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), the few
+//! first of many sorted are selected ([`selected`](mod@selected)), and other keys are sorted in one integer with their positions
+//! ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets no elements gathered that are slices ([`counted`]),
@@ -35,6 +36,7 @@ mod product_order;
 mod read_first;
 mod rebuild;
 mod rows_in_parts;
+mod selected;
 mod side;
 mod single_window;
 #[cfg(test)]
@@ -158,6 +160,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
             read_first::TOLD,
             made_late::TOLD,
             written_apart::TOLD,
+            selected::TOLD,
         ])
         .chain(OF_LOOPS.iter().map(of))
 }
@@ -193,6 +196,7 @@ impl Formulating<'_> {
             graph = made_late::made_late(&graph, self.changes, self.within)?;
             graph = written_apart::written_apart(&graph, self.changes, self.within)?;
         }
+        let graph = selected::selected(&graph, self.changes, self.within)?;
         self.ops(&graph, OF_LOOPS)
     }
 

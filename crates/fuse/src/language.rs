@@ -55,6 +55,7 @@ pub enum Kind {
     ReduceWindow,
     SelectAndScatter,
     Sort,
+    TopK,
     RngBitGenerator,
     While,
     If,
@@ -63,7 +64,7 @@ pub enum Kind {
     HostBarrier,
 }
 
-const KINDS: [(&str, Kind); 28] = [
+const KINDS: [(&str, Kind); 29] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -86,6 +87,7 @@ const KINDS: [(&str, Kind); 28] = [
     ("reduce_window", Kind::ReduceWindow),
     ("select_and_scatter", Kind::SelectAndScatter),
     ("sort", Kind::Sort),
+    ("top_k", Kind::TopK),
     ("rng_bit_generator", Kind::RngBitGenerator),
     ("while", Kind::While),
     ("if", Kind::If),
@@ -125,6 +127,7 @@ impl Head {
             Op::ReduceWindow { .. } => Kind::ReduceWindow,
             Op::SelectAndScatter { .. } => Kind::SelectAndScatter,
             Op::Sort { .. } => Kind::Sort,
+            Op::TopK { .. } => Kind::TopK,
             Op::RngBitGenerator { .. } => Kind::RngBitGenerator,
             Op::While => Kind::While,
             Op::If => Kind::If,

@@ -208,6 +208,7 @@ fn tensors(node: &Node, args: &[Literal]) -> Result<Vec<Literal>> {
         (Op::Reduce { reducer, dims }, _) => reduce::reduce(*reducer, &all, dims),
         (Op::ReduceWindow { reducer, window }, _) => reduce::reduce_window(*reducer, &all, window, &out.shape),
         (Op::Sort { dim, descending, .. }, _) => reduce::sort(&all, *dim, *descending),
+        (&Op::TopK { k }, [a]) => reduce::top_k(a, k),
         (Op::OptimizationBarrier, _) => Ok(args.to_vec()),
         (Op::HostBarrier, [value, ..]) => Ok(vec![(*value).clone()]),
         (Op::RngBitGenerator { dtype, shape }, [state]) => random::rng_bit_generator(state, *dtype, shape),

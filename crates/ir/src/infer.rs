@@ -130,6 +130,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             a.clone().into()
         }
         Op::Sort { dim, .. } => sort(args, *dim)?,
+        Op::TopK { k } => top_k(one()?, *k)?,
         Op::OptimizationBarrier => {
             ensure!(!args.is_empty(), "takes at least one operand");
             one_or_tuple(args)
@@ -504,6 +505,13 @@ fn sort(args: &[&TensorType], dim: usize) -> Result<Type> {
     ensure!(!key.dtype.is_complex(), "complex numbers have no order");
     ensure!(rest.iter().all(|t| t.shape == key.shape), "operands differ in shape");
     Ok(one_or_tuple(args))
+}
+
+fn top_k(a: &TensorType, k: usize) -> Result<Type> {
+    let &[rows, columns] = &a.shape[..] else { invalid!("{a} is no matrix") };
+    ensure!(a.dtype == DType::F32, "the elements are {}, not f32", a.dtype);
+    ensure!(k <= columns, "{k} of {columns} columns");
+    Ok(Type::Tuple([DType::F32, DType::I32].map(|dtype| TensorType::new(dtype, [rows, k])).into()))
 }
 
 fn one_or_tuple(types: &[&TensorType]) -> Type {

@@ -143,6 +143,13 @@ pub enum Op {
         /// Equal keys keep their order.
         stable: bool,
     },
+    /// The `k` greatest of each row of an `f32` matrix, greatest first, and their columns as `i32`, as a tuple. In total order, in
+    /// which `-0` is less than `0` and a NaN is beyond the infinity of its sign; of equal ones the first come first. XLA's CPU has
+    /// a call of its own for it, which other platforms lack.
+    TopK {
+        /// How many.
+        k: usize,
+    },
     /// The operands as they are. What uses a result waits for all of them, and is never merged with what uses the operand
     /// itself. One operand gives a tensor, more give a tuple.
     OptimizationBarrier,

@@ -49,6 +49,11 @@ impl<'c> Session<'c> {
         }
     }
 
+    /// `1 : i32`: calls that XLA itself knows.
+    pub(crate) fn plain_call(&self) -> Result<Attribute<'c>> {
+        self.parse("1 : i32".to_owned())
+    }
+
     /// `4 : i32`: calls whose attributes are typed.
     pub(crate) fn typed_call(&self) -> Result<Attribute<'c>> {
         self.parse("4 : i32".to_owned())

@@ -23,6 +23,8 @@ use smallvec::{SmallVec, smallvec};
 
 /// What the host computes.
 const CALL: &str = "stablehlo.custom_call";
+/// What XLA's CPU compiler calls its own selection of the greatest.
+const TOP_K: &str = "TopK";
 
 /// How deep `while` and `if` may nest; emission and MLIR's own passes recurse by it.
 const MAX_DEPTH: usize = 64;
@@ -278,6 +280,9 @@ impl<'s, 'c> Scope<'s, 'c> {
             }
             Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
+            Op::TopK { .. } => hlo(CALL)
+                .with("call_target_name", StringAttribute::new(s.context, TOP_K).into())
+                .with("api_version", s.plain_call()?),
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
             Op::HostBarrier => self.host_barrier(hlo(CALL), types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),

@@ -29,11 +29,9 @@ const PLACES: i64 = 32;
 fn rewrite(to: &mut Rebuild, site: &Sorting<'_>) -> Result<Option<ValueId>> {
     let &[keys, places] = site.operands else { return Ok(None) };
     let (ty, place_ty) = (to.ty(keys)?.clone(), to.ty(places)?.clone());
-    let fits = matches!(ty.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::Bool)
-        || (ty.dtype.is_int() && (ty.dtype.size() < 4 || ty.dtype == DType::I32));
     let counted = to.as_iota(places) == Some(site.dim) && place_ty.dtype.is_int();
     let few = i32::try_from(ty.shape[site.dim]).is_ok();
-    if !fits || !counted || !few || ty.numel() < SMALLEST {
+    if !ordered::fits(ty.dtype) || !counted || !few || ty.numel() < SMALLEST {
         return Ok(None);
     }
     let b = Builder::new("sort");
@@ -48,7 +46,7 @@ fn sorted(b: &Builder, keys: ValueId, places: ValueId, site: &Sorting<'_>) -> Re
     let wide = |n: i64| b.full(Number::Int(n), DType::I64, &b.shape(keys));
     let (dtype, place_dtype) = (b.dtype(keys), b.dtype(places));
     let high =
-        b.binary(Binary::ShiftLeft, b.convert(integers(b, keys, site.descending)?, DType::I64)?, wide(PLACES)?)?;
+        b.binary(Binary::ShiftLeft, b.convert(ordered::keys(b, keys, site.descending)?, DType::I64)?, wide(PLACES)?)?;
     // Below the position, which of the two zeros it was: they are equal, and are told apart in the end.
     let low = b.binary(Binary::ShiftLeft, b.convert(places, DType::I64)?, wide(1)?)?;
     let low = b.binary(Binary::Or, low, b.convert(is_negative_zero(b, keys)?, DType::I64)?)?;
@@ -57,7 +55,7 @@ fn sorted(b: &Builder, keys: ValueId, places: ValueId, site: &Sorting<'_>) -> Re
     let places = b.binary(Binary::And, packed, wide((1 << PLACES) - 1)?)?;
     let places = b.binary(Binary::ShiftRightLogical, places, wide(1)?)?;
     let key = b.convert(b.binary(Binary::ShiftRightArithmetic, packed, wide(PLACES)?)?, DType::I32)?;
-    let key = if site.descending { reversed(b, key)? } else { key };
+    let key = if site.descending { ordered::reversed(b, key)? } else { key };
     if !dtype.is_float() {
         return Ok((b.convert(key, dtype)?, b.convert(places, place_dtype)?));
     }
@@ -65,25 +63,6 @@ fn sorted(b: &Builder, keys: ValueId, places: ValueId, site: &Sorting<'_>) -> Re
     let negative = b.compare(Comparison::Ne, b.binary(Binary::And, packed, wide(1)?)?, wide(0)?)?;
     let key = b.select(negative, b.full_like(key, Number::Float(-0.0))?, key)?;
     Ok((b.convert(key, dtype)?, b.convert(places, place_dtype)?))
-}
-
-/// `i32` that rise as `keys` do, or as they fall; equal ones for equal ones.
-fn integers(b: &Builder, keys: ValueId, descending: bool) -> Result<ValueId> {
-    let integers = match b.dtype(keys).is_float() {
-        false => b.convert(keys, DType::I32)?,
-        true => {
-            let keys = b.convert(keys, DType::F32)?;
-            let zero = b.full_like(keys, Number::Float(0.0))?;
-            let is_zero = b.compare(Comparison::Eq, keys, zero)?;
-            ordered::integers(b, b.select(is_zero, zero, keys)?)?
-        }
-    };
-    if descending { reversed(b, integers) } else { Ok(integers) }
-}
-
-/// All bits turned, which turns the order of integers around: its own inverse.
-fn reversed(b: &Builder, integers: ValueId) -> Result<ValueId> {
-    b.binary(Binary::Xor, integers, b.full_like(integers, Number::Int(-1))?)
 }
 
 fn is_negative_zero(b: &Builder, keys: ValueId) -> Result<ValueId> {

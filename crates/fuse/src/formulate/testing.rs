@@ -414,9 +414,14 @@ pub(super) fn few_kinds(l: &Literal) -> Literal {
 
 /// A graph of one stable sort of random keys along with their positions, or of what only looks like it.
 pub(super) fn sort(r: &mut Random) -> Graph {
+    sort_of(r, &[1, 8, 17, 64])
+}
+
+/// The same, with such extents.
+pub(super) fn sort_of(r: &mut Random, extents: &[usize]) -> Graph {
     let b = Builder::new("sort");
     at(&b, 7);
-    let shape: Shape = (0..r.within(1, 3)).map(|_| r.one_of(&[1, 8, 17, 64])).collect();
+    let shape: Shape = (0..r.within(1, 3)).map(|_| r.one_of(extents)).collect();
     let dim = r.below(shape.len());
     let dtypes =
         [DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I8, DType::U8, DType::Bool];

@@ -261,6 +261,7 @@ impl Named<'_> {
             Op::Scatter(_) => "scatter",
             Op::DynamicUpdateSlice => "update_slice",
             Op::Sort { .. } => "sort",
+            Op::TopK { .. } => "top_k",
             Op::OptimizationBarrier | Op::HostBarrier => "barrier",
             Op::RngBitGenerator { .. } => "random_bits",
             Op::While => "while",

@@ -339,6 +339,7 @@ fn kind(op: &Op) -> Kind {
         | Op::ReduceWindow { .. }
         | Op::SelectAndScatter { .. }
         | Op::Sort { .. }
+        | Op::TopK { .. }
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If => Kind::Alone,

@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::literal::Literal;
 use crate::op::{Binary, Reducer, Window};
+use crate::types::TensorType;
 use ndarray::{ArrayD, Axis, IxDyn};
 use std::cmp::Ordering;
 
@@ -246,6 +247,23 @@ pub(super) fn select_and_scatter(a: &Literal, source: &Literal, window: &Window)
 pub(super) fn sort(args: &[&Literal], dim: usize, descending: bool) -> Result<Vec<Literal>> {
     let order = in_domain!(args[0].ty.dtype, T => sorted_positions(numbers::<T>(args[0])?, dim, descending));
     args.iter().map(|a| of_width!(a.ty.dtype, N => rearranged::<N>(a, dim, &order))).collect()
+}
+
+/// The `k` greatest of each row of an `f32` matrix in total order, and their columns.
+pub(super) fn top_k(a: &Literal, k: usize) -> Result<Vec<Literal>> {
+    let bits = super::element::words::<4>(a)?;
+    let (mut values, mut columns) = (vec![], vec![]);
+    for row in bits.lanes(Axis(1)) {
+        let mut order: Vec<usize> = (0..row.len()).collect();
+        order.sort_by(|&i, &j| f32::from_le_bytes(row[j]).total_cmp(&f32::from_le_bytes(row[i])));
+        values.extend(order[..k].iter().flat_map(|&i| row[i]));
+        columns.extend(order[..k].iter().flat_map(|&i| (i as i32).to_le_bytes()));
+    }
+    let of = |dtype, bytes| {
+        let ty = TensorType::new(dtype, [a.ty.shape[0], k]);
+        Literal::dense(ty, bytes).ok_or_else(|| Error::internal("a selection lost elements"))
+    };
+    Ok(vec![of(DType::F32, values)?, of(DType::I32, columns)?])
 }
 
 /// For each place the position along `dim` of the element that goes there.

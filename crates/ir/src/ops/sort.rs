@@ -204,17 +204,19 @@ impl Line {
 
     /// The element of each line of `sorted` at `place`, which has extent 1 in the line's dimension.
     fn pick(&self, b: &Builder, (values, places): (ValueId, ValueId), place: ValueId) -> Result<Outs> {
-        let out = |v| {
-            let picked = take_along(b, v, self.dim, place)?;
-            let mut shape = b.shape(self.v);
-            match shape.is_empty() {
-                true => {}
-                false if self.keep => shape[self.dim] = 1,
-                false => drop(shape.remove(self.dim)),
-            }
-            b.reshape(picked, &shape)
-        };
+        let out = |v| self.kept(b, take_along(b, v, self.dim, place)?);
         many([out(values)?, out(places)?])
+    }
+
+    /// One element of each line, with the line's dimension or without it.
+    fn kept(&self, b: &Builder, picked: ValueId) -> Result<ValueId> {
+        let mut shape = b.shape(self.v);
+        match shape.is_empty() {
+            true => {}
+            false if self.keep => shape[self.dim] = 1,
+            false => drop(shape.remove(self.dim)),
+        }
+        b.reshape(picked, &shape)
     }
 
     /// The shape of one element per line, the dimension kept.
@@ -239,8 +241,9 @@ fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         return many([line.v, b.full(Number::Int(0), DType::I64, &[])?]);
     }
     line.check_ordered(b, "kthvalue_cpu", false)?;
-    let place = b.full(Number::Int(k - 1), DType::I64, &line.reduced_shape(b))?;
-    line.pick(b, sorted(b, line.v, line.dim, false)?, place)
+    let (values, places) = sorted(b, line.v, line.dim, false)?;
+    let out = |v| line.kept(b, b.slice_dim(v, line.dim, k as usize - 1, k as usize, 1)?);
+    many([out(values)?, out(places)?])
 }
 
 /// What a median makes of NaN.
