@@ -4,7 +4,7 @@
 //! sums them reads and writes memory. Integers, so that every host decides alike.
 
 use crate::change::Platform;
-use crate::measure::{self, Effort, SUBLANES, bytes, extent, numel};
+use crate::measure::{self, Effort, SUBLANES, butterflies, bytes, extent, numel};
 use ir::op::{Convolution, DotGeneral};
 use ir::{DType, Op, Type};
 
@@ -101,6 +101,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         }
         Op::SelectAndScatter { .. } | Op::Scatter(_) => moved() + thousands(numel(args[0]), r.cheap),
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
+        Op::Fft { lengths, .. } => moved() + thousands(results.saturating_mul(butterflies(lengths)), r.cheap),
         Op::TopK { .. } => moved() + thousands(numel(args[0]), r.cheap),
         Op::RngBitGenerator { .. } => r.start + thousands(results, r.dear),
         // Nothing rewrites them, so what they cost never counts.

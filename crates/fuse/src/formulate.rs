@@ -13,14 +13,15 @@
 //! ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
 //!
-//! A TPU's compiler chooses formulations and layouts itself; it only gets no elements gathered that are slices ([`counted`]),
-//! no reshapes that move rows ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
+//! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
+//! rules can see through, no elements gathered that are slices ([`counted`]), no reshapes that move rows ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
 mod computed_once;
 mod counted;
 mod depthwise;
 mod depthwise_kernel;
+mod fourier;
 mod grouped;
 mod host_convolution;
 mod host_finish;
@@ -58,6 +59,15 @@ use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 /// `Invalid` or `Internal` if `graph` does not verify.
 pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
     Formulating { changes, within: None }.graph(graph)
+}
+
+/// `graph` as the rules are to find it, with what they know better than what it stands for; `None` if that is all the same.
+///
+/// # Errors
+/// As [`formulate`].
+pub(crate) fn prepared(graph: &Graph, changes: &mut Changes) -> Result<Option<Graph>> {
+    let is_tpu = changes.options().platform == Platform::Tpu;
+    is_tpu.then(|| Formulating { changes, within: None }.prepared(graph)).transpose()
 }
 
 /// As [`formulate`], for the graph of one eager op: nothing does more than `most`, and what hangs on the ops around one does
@@ -147,7 +157,7 @@ const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_d
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
+    [fourier::TOLD, counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
         .into_iter()
         .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
@@ -174,7 +184,8 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         if self.changes.options().platform == Platform::Tpu {
-            let graph = counted::as_slices(&self.bodies(graph)?, self.changes, self.within)?;
+            let graph = self.prepared(graph)?;
+            let graph = counted::as_slices(&self.bodies(&graph)?, self.changes, self.within)?;
             let graph = apart::apart(&graph, self.changes, self.within)?;
             return phases::phased(&graph, self.changes, self.within);
         }
@@ -198,6 +209,15 @@ impl Formulating<'_> {
         }
         let graph = selected::selected(&graph, self.changes, self.within)?;
         self.ops(&graph, OF_LOOPS)
+    }
+
+    /// `graph`, for a TPU, as the rules are to find it.
+    fn prepared(&mut self, graph: &Graph) -> Result<Graph> {
+        let graph = graph.map_bodies(|body, holder| {
+            let within = Some(self.within.unwrap_or(holder));
+            Formulating { changes: self.changes, within }.prepared(body)
+        })?;
+        fourier::as_products(&graph, self.changes, self.within)
     }
 
     /// `graph` with its bodies formulated.

@@ -56,6 +56,7 @@ pub enum Kind {
     SelectAndScatter,
     Sort,
     TopK,
+    Fft,
     RngBitGenerator,
     While,
     If,
@@ -64,7 +65,7 @@ pub enum Kind {
     HostBarrier,
 }
 
-const KINDS: [(&str, Kind); 29] = [
+const KINDS: [(&str, Kind); 30] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -88,6 +89,7 @@ const KINDS: [(&str, Kind); 29] = [
     ("select_and_scatter", Kind::SelectAndScatter),
     ("sort", Kind::Sort),
     ("top_k", Kind::TopK),
+    ("fft", Kind::Fft),
     ("rng_bit_generator", Kind::RngBitGenerator),
     ("while", Kind::While),
     ("if", Kind::If),
@@ -128,6 +130,7 @@ impl Head {
             Op::SelectAndScatter { .. } => Kind::SelectAndScatter,
             Op::Sort { .. } => Kind::Sort,
             Op::TopK { .. } => Kind::TopK,
+            Op::Fft { .. } => Kind::Fft,
             Op::RngBitGenerator { .. } => Kind::RngBitGenerator,
             Op::While => Kind::While,
             Op::If => Kind::If,

@@ -46,7 +46,8 @@ pub fn why(rule: &str) -> &'static str {
 /// `Internal` if a rule is wrong and the result does not verify.
 pub fn optimize(graph: &Graph, options: Options) -> Result<(Graph, Vec<Change>)> {
     let mut changes = Changes::new(options);
-    let made = windows::optimize(graph, rules::ready(), None, &mut changes)?;
+    let prepared = formulate::prepared(graph, &mut changes)?;
+    let made = windows::optimize(prepared.as_ref().unwrap_or(graph), rules::ready(), None, &mut changes)?;
     // After the rules: they know convolutions, not what is made of them.
     let made = formulate::formulate(&made, &mut changes)?;
     debug_assert!(ir::verify(&made).is_ok(), "{:?}", ir::verify(&made));

@@ -74,6 +74,11 @@ pub(crate) fn numel(ty: &Type) -> u64 {
     tensors(ty).map(|t| t.numel() as u64).sum()
 }
 
+/// Arithmetic ops for each value of a Fourier transform of so many: five for each time that they are halved.
+pub(crate) fn butterflies(lengths: &[usize]) -> u64 {
+    lengths.iter().map(|&n| 5 * u64::from(n.max(2).ilog2())).sum()
+}
+
 /// Bytes of all tensors of a type, dense.
 pub(crate) fn bytes(ty: &Type) -> u64 {
     tensors(ty).map(|t| t.size_in_bytes() as u64).sum()

@@ -348,6 +348,10 @@ impl Builder {
         let both = self.push(Op::Reduce { reducer, dims: dims.into() }, &[values, indices], vec![])?;
         Ok((self.element(both, 0)?, self.element(both, 1)?))
     }
+    /// See [`Op::Fft`].
+    pub fn fft(&self, a: ValueId, kind: FftKind, lengths: &[usize]) -> Result<ValueId> {
+        self.push(Op::Fft { kind, lengths: lengths.into() }, &[a], vec![])
+    }
     /// See [`Op::ReduceWindow`]; one operand.
     pub fn reduce_window(&self, a: ValueId, reducer: Reducer, window: Window) -> Result<ValueId> {
         self.push(Op::ReduceWindow { reducer, window }, &[a], vec![])

@@ -7,6 +7,7 @@ mod complex;
 mod contract;
 mod element;
 mod elementwise;
+mod fourier;
 mod index;
 mod random;
 mod reduce;
@@ -208,6 +209,7 @@ fn tensors(node: &Node, args: &[Literal]) -> Result<Vec<Literal>> {
         (Op::Reduce { reducer, dims }, _) => reduce::reduce(*reducer, &all, dims),
         (Op::ReduceWindow { reducer, window }, _) => reduce::reduce_window(*reducer, &all, window, &out.shape),
         (Op::Sort { dim, descending, .. }, _) => reduce::sort(&all, *dim, *descending),
+        (Op::Fft { kind, lengths }, [a]) => Ok(vec![fourier::fft(a, *kind, lengths, out.dtype)?]),
         (&Op::TopK { k }, [a]) => reduce::top_k(a, k),
         (Op::OptimizationBarrier, _) => Ok(args.to_vec()),
         (Op::HostBarrier, [value, ..]) => Ok(vec![(*value).clone()]),

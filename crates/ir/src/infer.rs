@@ -130,6 +130,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             a.clone().into()
         }
         Op::Sort { dim, .. } => sort(args, *dim)?,
+        Op::Fft { kind, lengths } => fft(one()?, *kind, lengths)?,
         Op::TopK { k } => top_k(one()?, *k)?,
         Op::OptimizationBarrier => {
             ensure!(!args.is_empty(), "takes at least one operand");
@@ -505,6 +506,32 @@ fn sort(args: &[&TensorType], dim: usize) -> Result<Type> {
     ensure!(!key.dtype.is_complex(), "complex numbers have no order");
     ensure!(rest.iter().all(|t| t.shape == key.shape), "operands differ in shape");
     Ok(one_or_tuple(args))
+}
+
+fn fft(a: &TensorType, kind: FftKind, lengths: &[usize]) -> Result<Type> {
+    ensure!((1..=3).contains(&lengths.len()) && lengths.len() <= a.rank(), "{} lengths for {a}", lengths.len());
+    ensure!(lengths.iter().all(|&n| n > 0), "a transform of no values");
+    let is_real = kind == FftKind::Rfft;
+    let fits = match a.dtype {
+        DType::F32 | DType::F64 => is_real,
+        d => d.is_complex() && !is_real,
+    };
+    ensure!(fits, "{} does not take {a}", if is_real { "rfft" } else { "a complex transform" });
+    let shape = |half: bool| -> Shape {
+        let (outer, n) = (a.rank() - lengths.len(), lengths.len());
+        let last = |(i, &length): (usize, &usize)| if half && i + 1 == n { length / 2 + 1 } else { length };
+        a.shape[..outer].iter().copied().chain(lengths.iter().enumerate().map(last)).collect()
+    };
+    let given = shape(kind == FftKind::Irfft);
+    ensure!(a.shape == given, "{a} where {given:?} is transformed");
+    let dtype = match (kind, a.dtype) {
+        (FftKind::Rfft, DType::F32) => DType::C64,
+        (FftKind::Rfft, _) => DType::C128,
+        (FftKind::Irfft, DType::C64) => DType::F32,
+        (FftKind::Irfft, _) => DType::F64,
+        (_, dtype) => dtype,
+    };
+    Ok(TensorType { dtype, shape: shape(is_real) }.into())
 }
 
 fn top_k(a: &TensorType, k: usize) -> Result<Type> {

@@ -120,6 +120,13 @@ pub enum Op {
         /// The dimensions that go away.
         dims: Dims,
     },
+    /// `fft`: the discrete Fourier transform over the last dimensions, of so many values each.
+    Fft {
+        /// From what to what.
+        kind: FftKind,
+        /// One to three extents: of what goes in, or, of `irfft`, of what comes out.
+        lengths: Shape,
+    },
     /// A reduction over sliding windows from the reducer's identity; operands and result as for [`Op::Reduce`].
     ReduceWindow {
         /// How two elements combine.
@@ -267,6 +274,20 @@ pub enum Comparison {
     Le,
     Gt,
     Ge,
+}
+
+/// Fourier transforms, as StableHLO has them: inverse ones are divided by the number of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FftKind {
+    /// Complex to complex.
+    Fft,
+    /// Its inverse.
+    Ifft,
+    /// Real to complex: of the last of the dimensions only the first half, `n / 2 + 1` values; the others mirror it.
+    Rfft,
+    /// Its inverse. What a mirrored spectrum has no room for, such as an imaginary part of its first value, is left out.
+    Irfft,
 }
 
 /// How two elements combine in a reduction.

@@ -4,7 +4,7 @@
 use crate::session::Session;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter};
 use ir::sharding::{Axes, Mesh, Sharding};
-use ir::{Comparison, DType, Error, Precision, Result};
+use ir::{Comparison, DType, Error, FftKind, Precision, Result};
 use melior::ir::attribute::{BoolAttribute, DenseElementsAttribute, DenseI64ArrayAttribute, IntegerAttribute};
 use melior::ir::r#type::{IntegerType, RankedTensorType};
 use melior::ir::{Attribute, Type};
@@ -99,6 +99,16 @@ impl<'c> Session<'c> {
             Comparison::Ge => "GE",
         };
         self.parse(format!("#stablehlo<comparison_direction {direction}>"))
+    }
+
+    pub(crate) fn fft_type(&self, kind: FftKind) -> Result<Attribute<'c>> {
+        let kind = match kind {
+            FftKind::Fft => "FFT",
+            FftKind::Ifft => "IFFT",
+            FftKind::Rfft => "RFFT",
+            FftKind::Irfft => "IRFFT",
+        };
+        self.parse(format!("#stablehlo<fft_type {kind}>"))
     }
 
     /// IEEE for floats: NaN compares unequal, `-0` equals `0`. (`TOTALORDER` is nobody's wish here.)

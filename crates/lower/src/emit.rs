@@ -280,6 +280,9 @@ impl<'s, 'c> Scope<'s, 'c> {
             }
             Op::SelectAndScatter { window } => return self.select_and_scatter(args, types, window),
             Op::Sort { dim, descending, stable } => self.sort(*dim, *descending, *stable, args, types)?,
+            Op::Fft { kind, lengths } => {
+                hlo("stablehlo.fft").with("fft_type", s.fft_type(*kind)?).with("fft_length", s.indices(lengths)?)
+            }
             Op::TopK { .. } => hlo(CALL)
                 .with("call_target_name", StringAttribute::new(s.context, TOP_K).into())
                 .with("api_version", s.plain_call()?),

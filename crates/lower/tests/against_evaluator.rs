@@ -559,6 +559,28 @@ fn sorts() {
 }
 
 #[test]
+fn fourier_transforms() {
+    let mut j = Judge::new();
+    let lengths: [&[usize]; 8] = [&[1], &[8], &[12], &[67], &[400], &[4, 6], &[5, 3, 2], &[1, 2, 9]];
+    for (real, complex) in [(DType::F32, DType::C64), (DType::F64, DType::C128)] {
+        for (rows, lengths) in [&[][..], &[3], &[2, 0]].into_iter().flat_map(|rows| lengths.map(|n| (rows, n))) {
+            let whole = [rows, lengths].concat();
+            let half = |n: &[usize]| [&n[..n.len() - 1], &[n[n.len() - 1] / 2 + 1]].concat();
+            for kind in [FftKind::Fft, FftKind::Ifft, FftKind::Rfft, FftKind::Irfft] {
+                let x = match kind {
+                    FftKind::Rfft => small(real, &whole, 1),
+                    FftKind::Irfft => small(complex, &half(&whole), 2),
+                    _ => small(complex, &whole, 3),
+                };
+                // Each value is a sum of all of them: the floor is about the largest.
+                let near = Tolerance { ulps: 64.0, floor: 8.0 };
+                j.op(&format!("{kind:?} of {real}{whole:?}"), Op::Fft { kind, lengths: lengths.into() }, &[&x], near);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_greatest_of_rows() {
     let mut j = Judge::new();
     // Every bit pattern of a kind: both zeros, infinities, NaNs of both signs, and equal ones.

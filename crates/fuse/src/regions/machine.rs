@@ -1,7 +1,7 @@
 //! What regions are priced by: a machine's rates, and the one function from work and bytes to time.
 
 use super::tiles::padded_bytes;
-use crate::measure::{Effort, convolution, dot, numel, tensors};
+use crate::measure::{Effort, butterflies, convolution, dot, numel, tensors};
 use ir::{Op, Precision, TensorType, Type};
 
 /// What a machine has. Rates are peaks per second of one device, sizes are in bytes.
@@ -77,6 +77,7 @@ impl Machine {
             Op::Convolution(c) => self.products(convolution(c, args, results), args, c.precision),
             Op::Finished(f) => self.work(&f.of, ty, args),
             Op::Sort { .. } => vector(results.saturating_mul(20), self.arithmetic),
+            Op::Fft { lengths, .. } => vector(results.saturating_mul(butterflies(lengths)), self.arithmetic),
             Op::TopK { .. } => vector(args.iter().map(|t| numel(t)).sum(), self.arithmetic),
             Op::RngBitGenerator { .. } => vector(results.saturating_mul(20), self.arithmetic),
             _ => Work::default(),

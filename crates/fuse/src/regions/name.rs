@@ -262,6 +262,7 @@ impl Named<'_> {
             Op::DynamicUpdateSlice => "update_slice",
             Op::Sort { .. } => "sort",
             Op::TopK { .. } => "top_k",
+            Op::Fft { .. } => "fft",
             Op::OptimizationBarrier | Op::HostBarrier => "barrier",
             Op::RngBitGenerator { .. } => "random_bits",
             Op::While => "while",

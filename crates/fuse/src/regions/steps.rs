@@ -340,6 +340,7 @@ fn kind(op: &Op) -> Kind {
         | Op::SelectAndScatter { .. }
         | Op::Sort { .. }
         | Op::TopK { .. }
+        | Op::Fft { .. }
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If => Kind::Alone,

@@ -1,8 +1,5 @@
-//! Discrete Fourier transforms, as products with small matrices.
-//!
-//! A transform of `n = p * q` values is `q` transforms of `p`, a factor per value, and `p` transforms of `q`: Cooley and
-//! Tukey's step with the largest `p` up to [`RADIX`]. Contractions are what the hardware is best at. A length whose
-//! factors are all larger is one product with its whole matrix.
+//! Discrete Fourier transforms. PyTorch's transform any dimensions, and scale or not; [`crate::Op::Fft`] transforms up to three
+//! last ones, and divides inverses.
 
 use super::expr::formula;
 use super::support::{dim, not_implemented, torch_name};
@@ -10,21 +7,14 @@ use super::{Call, OpDef, Outs, err, ok, one};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
-use crate::literal::Literal;
-use crate::op::{Binary, DotGeneral, Precision, Unary};
-use crate::types::{Dims, Shape, TensorType};
-use crate::{DType, Number, ensure, ensure_type, unsupported};
-use std::f64::consts::TAU;
+use crate::op::FftKind;
+use crate::types::{Dims, Shape};
+use crate::{DType, ensure, ensure_type, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
         "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
-        |c, b| {
-            let (v, dims) = operand(c, b)?;
-            is_complex(b, v)?;
-            let n = extents(b, v, &dims);
-            one(normalised(c, b, transform_all(b, v, &dims, c.flag("forward")?)?, &n)?)
-        },
+        complex_to_complex,
         &[
             ok("c64[8], [0], 0, true"),
             ok("c64[3,12], [1], 2, false"),
@@ -64,10 +54,8 @@ pub(super) static OPS: &[OpDef] = &[
     .variants(&["_fft_c2r.out"]),
 ];
 
-/// Transforms up to this length are one product.
-const RADIX: usize = 64;
-/// The greatest extent of a matrix that a length without small factors may need.
-const GREATEST: usize = 2048;
+/// Dimensions that one op transforms at most.
+const MOST_DIMS: usize = 3;
 
 /// `self` and the dimensions to transform, in order.
 fn operand(c: &Call<'_>, b: &Builder) -> Result<(ValueId, Vec<usize>)> {
@@ -81,15 +69,25 @@ fn extents(b: &Builder, v: ValueId, dims: &[usize]) -> Vec<usize> {
     dims.iter().map(|&d| shape[d]).collect()
 }
 
-/// `v` divided by nothing, the root, or all of the number of values that a transform mixes.
-fn normalised(c: &Call<'_>, b: &Builder, v: ValueId, extents: &[usize]) -> Result<ValueId> {
+/// `v`, of a transform that mixes so many values and `divided` by them or not, divided by nothing, the root, or all of them.
+fn normalised(c: &Call<'_>, b: &Builder, v: ValueId, extents: &[usize], divided: bool) -> Result<ValueId> {
     let count = extents.iter().product::<usize>() as f64;
-    let scale = match c.int("normalization")? {
-        0 => return Ok(v),
-        1 => count.sqrt().recip(),
+    let scale = match (c.int("normalization")?, divided) {
+        (0, false) | (2, true) => return Ok(v),
+        (0, true) => count,
+        (1, false) => count.sqrt().recip(),
+        (1, true) => count.sqrt(),
         _ => count.recip(),
     };
     formula(b, [v], |[x]| x * scale)
+}
+
+fn complex_to_complex(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let (v, dims) = operand(c, b)?;
+    is_complex(b, v)?;
+    let (n, forward) = (extents(b, v, &dims), c.flag("forward")?);
+    let transformed = all(b, v, &dims, if forward { FftKind::Fft } else { FftKind::Ifft })?;
+    one(normalised(c, b, transformed, &n, !forward)?)
 }
 
 fn real_to_complex(c: &Call<'_>, b: &Builder) -> Result<Outs> {
@@ -98,15 +96,14 @@ fn real_to_complex(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     ensure_type!(dtype.is_float(), "Only supports floating-point dtypes, but found: {}", torch_name(dtype));
     let wide = complex(dtype)?;
     let n = extents(b, v, &dims);
-    let mut v = b.convert(v, wide)?;
-    if let Some((&last, others)) = dims.split_last() {
-        v = transform(b, v, last, true)?;
-        if c.flag("onesided")? {
-            v = b.slice_dim(v, last, 0, b.shape(v)[last] / 2 + 1, 1)?;
+    let v = match dims.split_last() {
+        Some((&last, others)) if c.flag("onesided")? => {
+            let half = transform(b, v, &[last], FftKind::Rfft, n[n.len() - 1])?;
+            all(b, half, others, FftKind::Fft)?
         }
-        v = transform_all(b, v, others, true)?;
-    }
-    one(normalised(c, b, v, &n)?)
+        _ => all(b, b.convert(v, wide)?, &dims, FftKind::Fft)?,
+    };
+    one(normalised(c, b, v, &n, false)?)
 }
 
 fn is_complex(b: &Builder, v: ValueId) -> Result<()> {
@@ -131,85 +128,35 @@ fn complex_to_real(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let Some((&last, others)) = dims.split_last() else {
         return not_implemented("_fft_c2r over no dimension", b.dtype(v));
     };
-    let mut v = transform_all(b, v, others, false)?;
-    let (half, given) = (count / 2 + 1, b.shape(v)[last]);
-    ensure!(count > 0 && given >= half, "_fft_c2r: {count} values need {half} of a spectrum, not {given}");
-    v = b.slice_dim(v, last, 0, half, 1)?;
-    // The mirror image of 1, 2, ... below the middle.
-    let mirrored = b.reverse(b.slice_dim(v, last, 1, count - half + 1, 1)?, &[last])?;
-    let mirrored =
-        b.binary(Binary::Complex, b.unary(Unary::Real, mirrored)?, b.negate(b.unary(Unary::Imag, mirrored)?)?)?;
-    v = transform(b, b.concatenate(&[v, mirrored], last)?, last, false)?;
     let mut n = extents(b, v, others);
     n.push(count);
-    one(normalised(c, b, b.unary(Unary::Real, v)?, &n)?)
+    let (half, given) = (count / 2 + 1, b.shape(v)[last]);
+    ensure!(count > 0 && given >= half, "_fft_c2r: {count} values need {half} of a spectrum, not {given}");
+    let v = b.slice_dim(all(b, v, others, FftKind::Ifft)?, last, 0, half, 1)?;
+    one(normalised(c, b, transform(b, v, &[last], FftKind::Irfft, count)?, &n, true)?)
 }
 
-fn transform_all(b: &Builder, v: ValueId, dims: &[usize], forward: bool) -> Result<ValueId> {
-    dims.iter().try_fold(v, |v, &d| transform(b, v, d, forward))
+/// The transforms of `v` along `dims`, all of one kind from complex to complex.
+fn all(b: &Builder, v: ValueId, dims: &[usize], kind: FftKind) -> Result<ValueId> {
+    dims.chunks(MOST_DIMS).try_fold(v, |v, dims| transform(b, v, dims, kind, b.shape(v)[dims[dims.len() - 1]]))
 }
 
-/// The transform along dimension `d` of complex `v`.
-fn transform(b: &Builder, v: ValueId, d: usize, forward: bool) -> Result<ValueId> {
+/// The transform of `v` along `dims`, of which the last has `n` values.
+fn transform(b: &Builder, v: ValueId, dims: &[usize], kind: FftKind, n: usize) -> Result<ValueId> {
     let shape = b.shape(v);
-    let n = shape.get(d).copied().unwrap_or(1);
-    ensure!(n > 0, "Invalid number of data points ({n}) specified");
-    if shape.contains(&0) || n == 1 {
+    let mut lengths: Shape = dims.iter().map(|&d| shape.get(d).copied().unwrap_or(1)).collect();
+    let last = lengths.len() - 1;
+    lengths[last] = n;
+    if let Some(none) = lengths.iter().find(|&&n| n == 0) {
+        invalid!("Invalid number of data points ({none}) specified");
+    }
+    if shape.is_empty() {
+        // Of a single value, the value.
         return Ok(v);
     }
-    // The dimension last, and all others one.
-    let order: Dims = (0..shape.len()).filter(|&i| i != d).chain([d]).collect();
-    let moved: Shape = order.iter().map(|&i| shape[i]).collect();
-    let rows = shape.iter().product::<usize>() / n;
-    let v = lines(b, b.reshape(b.transpose(v, &order)?, &[rows, n])?, forward)?;
+    // These dimensions last, in their order.
+    let order: Dims = (0..shape.len()).filter(|d| !dims.contains(d)).chain(dims.iter().copied()).collect();
     let back: Dims = (0..shape.len()).map(|i| order.iter().position(|&o| o == i).unwrap_or(i)).collect();
-    b.transpose(b.reshape(v, &moved)?, &back)
-}
-
-/// The transform of each row of `[rows, n]`.
-fn lines(b: &Builder, v: ValueId, forward: bool) -> Result<ValueId> {
-    let s = b.shape(v);
-    let (rows, n) = (s[0], s[1]);
-    let p = if n <= RADIX { n } else { (2..=RADIX).rev().find(|&p| n.is_multiple_of(p)).unwrap_or(n) };
-    if p == n {
-        if n > GREATEST {
-            unsupported!("a Fourier transform of {n} values, which has no factor up to {RADIX}");
-        }
-        return contract(b, v, roots(b, b.dtype(v), [n, n], n, forward)?, 1);
-    }
-    let q = n / p;
-    // [rows, p, q] to [rows, q, p], transformed along p.
-    let firsts = contract(b, b.reshape(v, &[rows, p, q])?, roots(b, b.dtype(v), [p, p], p, forward)?, 1)?;
-    let factors = b.broadcast_in_dim(roots(b, b.dtype(v), [q, p], n, forward)?, &[rows, q, p], &[1, 2])?;
-    let turned = b.transpose(b.multiply(firsts, factors)?, &[0, 2, 1])?;
-    let seconds = lines(b, b.reshape(turned, &[rows * p, q])?, forward)?;
-    b.reshape(b.transpose(b.reshape(seconds, &[rows, p, q])?, &[0, 2, 1])?, &[rows, n])
-}
-
-/// `v`, contracted along `d` with the first dimension of `matrix`, whose second one comes last.
-fn contract(b: &Builder, v: ValueId, matrix: ValueId, d: usize) -> Result<ValueId> {
-    let dims = DotGeneral {
-        lhs_batch: Dims::new(),
-        rhs_batch: Dims::new(),
-        lhs_contract: Dims::from_slice(&[d]),
-        rhs_contract: Dims::from_slice(&[0]),
-        // Errors of a transform spread over all of its results.
-        precision: Precision::Highest,
-        out: b.dtype(v),
-        host: false,
-    };
-    b.dot_general(v, matrix, dims)
-}
-
-/// `exp(-2 pi i j k / n)` at `[j, k]`, or the conjugate.
-fn roots(b: &Builder, dtype: DType, shape: [usize; 2], n: usize, forward: bool) -> Result<ValueId> {
-    let sign = if forward { -1.0 } else { 1.0 };
-    let root = |j: usize, k: usize| {
-        // Small angles keep their digits.
-        let angle = sign * TAU * ((j * k) % n) as f64 / n as f64;
-        Number::Complex(angle.cos(), angle.sin()).to_bytes(dtype)
-    };
-    let bytes: Vec<u8> = (0..shape[0]).flat_map(|j| (0..shape[1]).flat_map(move |k| root(j, k))).collect();
-    let literal = Literal::dense(TensorType::new(dtype, shape), bytes);
-    b.constant(literal.ok_or_else(|| Error::internal("a matrix of roots does not fill its shape"))?)
+    let moved = b.transpose(v, &order)?;
+    b.transpose(b.fft(moved, kind, &lengths)?, &back)
 }
