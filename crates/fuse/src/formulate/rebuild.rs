@@ -116,8 +116,8 @@ impl Rebuild {
             _ => None,
         }
     }
-    /// Whether `v` is what is in memory already, or takes at most so many elementwise ops on that.
-    pub(super) fn is_cheap(&self, v: ValueId, most: usize) -> bool {
+    /// How many elementwise ops `v` takes on what is in memory already, if they are so many at most.
+    pub(super) fn ops_on_memory(&self, v: ValueId, most: usize) -> Option<usize> {
         let (mut open, mut ops) = (vec![v], 0);
         while let Some(v) = open.pop() {
             let node = self.to.node(v);
@@ -129,16 +129,16 @@ impl Rebuild {
                 | Op::Transpose { .. }
                 | Op::Concatenate { .. }
                 | Op::Reverse { .. } => {
-                    return false;
+                    return None;
                 }
                 _ => continue,
             }
             if ops > most {
-                return false;
+                return None;
             }
             open.extend(&node.operands);
         }
-        true
+        Some(ops)
     }
     /// Appends what `of`, a graph of one output, computes of `inputs`.
     pub(super) fn splice(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<ValueId> {
