@@ -17,6 +17,7 @@
 //! rules can see through, no elements gathered that are slices ([`counted`]), no reshapes that move rows ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
+mod as_they_lie;
 mod computed_once;
 mod counted;
 mod depthwise;
@@ -191,8 +192,7 @@ impl Formulating<'_> {
         }
         let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
-        let features_last = graph.nodes().iter().any(|n| depthwise::is_depthwise(n, &graph));
-        let before: &[Rule] = if with_blas && !features_last { &[host_convolution::RULE] } else { &[] };
+        let before: &[Rule] = if with_blas && as_they_lie::is_better(&graph) { &[host_convolution::RULE] } else { &[] };
         let graph = self.ops(&graph, before)?;
         let mut graph = self.ops(&graph, BEFORE_LAYOUT)?;
         graph = layout::layout(&graph, self.changes, self.within)?;

@@ -2,9 +2,9 @@
 //! cache's worth at a time, and multiplied by the kernel as it lies.
 //!
 //! They take images as PyTorch has them, batch before features before space, so a net of them needs no transposes, and comes
-//! before the [layout](super::layout). A net with depthwise convolutions is laid out first: as [products](super::depthwise) they
-//! run twice as fast with features last (all of mobilenet_v3 took 42 and 24 ms), and the 1x1 convolutions between them are
-//! [products](super::pointwise) there too.
+//! before the [layout](super::layout). Most nets with depthwise convolutions are laid out first
+//! ([`as_they_lie`](mod@super::as_they_lie)): all of mobilenet_v3 took 42 ms, and 24 with features last, where the 1x1
+//! convolutions are [products](super::pointwise), too.
 //!
 //! On two cores with AVX-512, the convolution, the gradient of its input, and that of its kernel:
 //!
