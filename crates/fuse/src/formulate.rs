@@ -14,7 +14,8 @@
 //! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
-//! rules can see through, no elements gathered that are slices ([`counted`]), no reshapes that move rows ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
+//! rules can see through, no elements gathered that are slices ([`counted`]), no reshapes that move rows
+//! ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
 mod as_they_lie;
@@ -67,8 +68,9 @@ pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
 /// # Errors
 /// As [`formulate`].
 pub(crate) fn prepared(graph: &Graph, changes: &mut Changes) -> Result<Option<Graph>> {
-    let is_tpu = changes.options().platform == Platform::Tpu;
-    is_tpu.then(|| Formulating { changes, within: None }.prepared(graph)).transpose()
+    let transforms = graph.nodes().iter().any(|node| matches!(node.op, Op::Fft { .. }) || !node.bodies.is_empty());
+    let is_wanted = transforms && changes.options().platform == Platform::Tpu;
+    is_wanted.then(|| Formulating { changes, within: None }.prepared(graph)).transpose()
 }
 
 /// As [`formulate`], for the graph of one eager op: nothing does more than `most`, and what hangs on the ops around one does

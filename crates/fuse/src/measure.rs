@@ -2,7 +2,7 @@
 //! ([`crate::cost`]) and that of regions ([`crate::regions::Machine`]).
 
 use ir::op::{Binary, Convolution, DotGeneral, Unary};
-use ir::{Graph, Op, TensorType, Type, ValueId};
+use ir::{Graph, Node, Op, TensorType, Type, ValueId};
 
 /// What an element of an elementwise op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,11 @@ pub(crate) fn unshaped(graph: &Graph, value: ValueId) -> ValueId {
         Op::Reshape { .. } => unshaped(graph, graph.node(value).operands[0]),
         _ => value,
     }
+}
+
+/// The types of a node's operands.
+pub(crate) fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
+    node.operands.iter().map(|&v| graph.ty(v)).collect()
 }
 
 /// Elements of all tensors of a type.

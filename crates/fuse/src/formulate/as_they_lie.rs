@@ -14,9 +14,9 @@
 //! | rexnet_100          | 26          | 22            | likewise                                                  |
 
 use super::depthwise;
-use crate::measure::{convolution, dot, numel};
+use crate::measure::{bytes, convolution, dot, numel, types};
 use ir::op::Convolution;
-use ir::{Graph, Node, Op, Type};
+use ir::{Graph, Node, Op};
 
 /// Bytes of a depthwise kernel that are near enough to be read for each place.
 const NEAR: u64 = 48 << 10;
@@ -42,7 +42,7 @@ fn features_last(graph: &Graph, node: &Node) -> u64 {
     let Op::Convolution(c) = &node.op else { return 0 };
     let (work, kernel) = (work(graph, node, c), graph.ty(node.operands[1]));
     match kind(graph, node, c) {
-        Kind::Depthwise if crate::measure::bytes(kernel) > NEAR => work.saturating_mul(FAR),
+        Kind::Depthwise if bytes(kernel) > NEAR => work.saturating_mul(FAR),
         Kind::Windowed => work / BY_XLA,
         _ => 0,
     }
@@ -81,10 +81,6 @@ fn kind(graph: &Graph, node: &Node, c: &Convolution) -> Kind {
 
 fn work(graph: &Graph, node: &Node, c: &Convolution) -> u64 {
     convolution(c, &types(graph, node), numel(&node.ty))
-}
-
-fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
-    node.operands.iter().map(|&v| graph.ty(v)).collect()
 }
 
 #[cfg(test)]

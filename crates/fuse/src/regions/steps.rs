@@ -5,7 +5,7 @@
 //! XLA does: such a step reads what the remade nodes are made from.
 
 use super::machine::{Machine, Work, is_dear};
-use crate::measure::unshaped;
+use crate::measure::{types, unshaped};
 use ir::op::Combiner;
 use ir::{DType, Graph, Node, Op, OutputKind, TensorType, Type, ValueId};
 use std::collections::BTreeMap;
@@ -279,10 +279,6 @@ fn graph_value(graph: &Graph, value: ValueId) -> ValueId {
         Op::GetTupleElement { .. } => graph.node(value).operands[0],
         _ => value,
     }
-}
-
-fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
-    node.operands.iter().map(|&v| graph.ty(v)).collect()
 }
 
 /// `reads` as far as `node` takes them, and the bytes that it writes: what takes a window of its operand reads no more,
