@@ -3,8 +3,8 @@
 //! A transform of `n = p * q` values is `q` transforms of `p`, a factor per value, and `p` transforms of `q`: Cooley and
 //! Tukey's step with the largest `p` up to [`RADIX`]. A length whose factors are all larger is one product with its whole matrix.
 //! libtpu does likewise, with more products and with factors that it computes as it goes; 16x4096, complex: 64 MFLOP there, 52 here,
-//! and 512x768 in both dimensions 637 and 359, with as many bytes. XLA's CPU has a transform that is better than products
-//! (0.3 and 1.4 ms for these, where products took 2.0 and 20).
+//! and 512x768 in both dimensions 637 and 359, with about as many bytes. XLA's CPU has a transform that is better than products
+//! (0.5 and 1.5 ms a call for these, where products took 2.0 and 20).
 
 use super::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head};

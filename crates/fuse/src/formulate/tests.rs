@@ -67,18 +67,7 @@ fn random_reductions_keep_their_bits() {
 
 #[test]
 fn random_sorts_keep_their_bits() {
-    let mut made = 0;
-    for seed in 0..ROUNDS {
-        let mut r = Random(seed);
-        let graph = sort(&mut r);
-        let (after, changes) = formulated(&graph, Class::Exact, None);
-        made += usize::from(rules(&changes) == ["sort-of-packed-keys"]);
-        let mut inputs = r.inputs(&graph, seed % 2 == 0);
-        if seed % 3 == 0 {
-            inputs[0] = few_kinds(&inputs[0]);
-        }
-        assert_same_bits(&graph, &after, &inputs);
-    }
+    let made = sorts_keep_bits(0..ROUNDS, "sort-of-packed-keys", sort);
     assert!(made > 60, "{made}");
 }
 
