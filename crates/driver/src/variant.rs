@@ -205,7 +205,9 @@ impl Variant {
         let start = Instant::now();
         let execution = self.executable.execute(&buffers, &ExecuteOptions::default()).map_err(Error::Execute)?;
         execution.done.wait().map_err(Error::Execute)?;
-        session.count_execution(start.elapsed());
+        let time = start.elapsed();
+        self.executable.took(time);
+        session.count_execution(time);
         let mut tensors = vec![];
         for (buffer, output) in execution.outputs.into_iter().zip(&self.outputs) {
             tensors.push(self.take(buffer, output, arguments)?);

@@ -2,11 +2,12 @@
 
 use std::borrow::Borrow;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::buffer::Buffer;
 use crate::client::{Client, Device};
 use crate::error::{Error, Result};
-use crate::ffi::{Event, Launch, LaunchOptions, Launched, MemoryAnalysis, RawExecutable, Value};
+use crate::ffi::{Event, Habit, Launch, LaunchOptions, Launched, MemoryAnalysis, RawExecutable, Value};
 use crate::optimized::OptimizedProgram;
 use crate::types::TensorType;
 
@@ -71,6 +72,7 @@ pub struct Executable {
     signature: Signature,
     outputs: Vec<Arc<TensorType>>,
     temporaries: OnceLock<u64>,
+    habit: Habit,
 }
 
 impl Executable {
@@ -81,7 +83,7 @@ impl Executable {
         };
         signature.check()?;
         let outputs = raw.plain.output_types()?.into_iter().map(Arc::new).collect();
-        Ok(Executable { raw, signature, outputs, temporaries: OnceLock::new() })
+        Ok(Executable { raw, signature, outputs, temporaries: OnceLock::new(), habit: Habit::default() })
     }
 
     /// The client that it belongs to.
@@ -190,6 +192,12 @@ impl Executable {
         Ok(execution)
     }
 
+    /// Is told what an execution took, start and wait. After long ones, CPU ops' threads that look for more work are let go
+    /// before the next: they would take the program's processors.
+    pub fn took(&self, time: Duration) {
+        self.habit.took(time);
+    }
+
     /// Starts the program on all its devices, with one list of arguments per device in the order of
     /// [`Executable::devices`].
     ///
@@ -251,7 +259,7 @@ impl Executable {
             non_donatable: options.non_donatable,
             launch_id: options.launch_id,
         };
-        let launched = launch.run(&self.raw, devices.len(), &launch_options)?;
+        let launched = self.habit.start(|| launch.run(&self.raw, devices.len(), &launch_options))?;
         Ok((launched, donations.keep()))
     }
 

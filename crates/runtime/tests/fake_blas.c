@@ -28,3 +28,13 @@ int MKL_Set_Num_Threads_Local(int wanted) {
     threads = wanted;
     return before;
 }
+
+/* As of the OpenMP that MKL runs on: lets idle threads go. */
+static int pauses = 0;
+
+int omp_pause_resource_all(int kind) {
+    __atomic_fetch_add(&pauses, kind == 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+
+int paused(void) { return __atomic_load_n(&pauses, __ATOMIC_SEQ_CST); }

@@ -8,6 +8,7 @@ use libloading::os::unix::Library;
 
 use super::api::loader_message;
 use super::finishing::{Features, Finishing};
+use super::idle;
 use super::turn::{Turned, turn};
 use super::wide;
 use crate::error::{Error, Result};
@@ -50,6 +51,8 @@ pub(crate) struct Blas {
     pub(super) f32: Gemm<f32>,
     pub(super) f64: Gemm<f64>,
     threads: ThreadsOfThread,
+    /// Of the OpenMP that the library runs on, if it runs on one.
+    pub(super) pause: Option<idle::Pause>,
     /// Whether the processor has vectors that it leaves half empty ([`wide`]).
     narrow: bool,
 }
@@ -141,6 +144,7 @@ impl Blas {
                 threads: *library
                     .get(b"MKL_Set_Num_Threads_Local\0")
                     .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
+                pause: library.get(b"omp_pause_resource_all\0").ok().map(|pause| *pause),
                 narrow: wide::is_for_this_processor(),
             }
         };

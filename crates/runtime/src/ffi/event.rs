@@ -4,10 +4,12 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::api::Api;
+use super::idle;
 use super::sys::{self, PJRT_Error, PJRT_Event, Zeroable};
 use crate::error::{Error, PluginError, Result};
 
@@ -54,6 +56,9 @@ impl Event {
     /// The work's own error, or [`Error::MissingFunction`].
     pub fn wait(&self) -> Result<()> {
         self.look();
+        if idle::is_known() && !self.ends_within(idle::WORTH) {
+            idle::let_go();
+        }
         // SAFETY: the event is alive.
         let waited =
             unsafe { self.api.call(sys::PJRT_Event_Await_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() }) };
@@ -66,6 +71,18 @@ impl Event {
         while matches!(self.is_ready(), Ok(false)) && since.elapsed() < PATIENCE {
             thread::yield_now();
         }
+    }
+
+    /// Whether the work ends in so much time, or nobody can tell.
+    fn ends_within(&self, time: Duration) -> bool {
+        if !matches!(self.is_ready(), Ok(false)) {
+            return true;
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        let asked = self.on_ready(move |_| {
+            let _ = tell.try_send(()); // nobody waits any more
+        });
+        asked.is_err() || told.recv_timeout(time).is_ok()
     }
 
     /// Whether the work has ended, well or badly.

@@ -12,6 +12,7 @@ use super::api::Api;
 use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
 use super::finishing::Finishing;
+use super::idle;
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
@@ -167,6 +168,7 @@ impl Api {
     /// As [`Api::accept_calls`].
     pub(crate) fn offer_products(&self, blas: Blas) -> Result<()> {
         self.accept_calls()?;
+        blas.pause.into_iter().for_each(idle::by);
         BLAS.get_or_init(|| blas);
         Ok(())
     }

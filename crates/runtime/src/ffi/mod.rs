@@ -25,6 +25,7 @@ mod executable;
 mod finishing;
 mod handler;
 mod host;
+mod idle;
 mod launch;
 #[cfg(test)]
 mod layout_test;
@@ -42,6 +43,7 @@ pub(crate) use buffer::RawBuffer;
 pub(crate) use client::{DeviceInfo, RawClient};
 pub(crate) use executable::{RawCompiled, RawExecutable};
 pub(crate) use host::HostHold;
+pub(crate) use idle::Habit;
 pub(crate) use launch::{Launch, LaunchOptions, Launched};
 pub(crate) use topology::RawTopology;
 
