@@ -120,12 +120,13 @@ fn a_size_of_no_symbol_is_refused() {
 /// Asks the process that runs it for all that programs for the CPU plugin may ask of it, in StableHLO's own form.
 const HOST_CALLS: &str = r#"
 func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<3x3x5x5xf32>, %d: tensor<2x3x8x8xf32>)
-    -> (tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>) {
+    -> (tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>, tensor<2x3xf32>) {
   %0 = stablehlo.custom_call @torchtpu.product(%a, %b) {api_version = 4 : i32} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
   %1 = stablehlo.custom_call @torchtpu.barrier(%a) {api_version = 4 : i32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %2 = stablehlo.custom_call @torchtpu.convolution(%d, %c) {api_version = 4 : i32}
       : (tensor<2x3x8x8xf32>, tensor<3x3x5x5xf32>) -> tensor<2x3x4x4xf32>
-  return %0, %1, %2 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>
+  %3 = stablehlo.custom_call @torchtpu.function(%a) {api_version = 4 : i32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1, %2, %3 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>, tensor<2x3xf32>
 }
 "#;
 
@@ -159,7 +160,7 @@ fn text_for_the_cpu_plugin_is_shown_optimized_and_kept_from_tpus() {
         assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(calls[0]) && stderr(&refused).contains(&place), "{}", stderr(&refused));
     };
-    shown(HOST_CALLS, &["torchtpu.product", "torchtpu.barrier", "torchtpu.convolution"]);
+    shown(HOST_CALLS, &["torchtpu.product", "torchtpu.barrier", "torchtpu.convolution", "torchtpu.function"]);
     shown(&text_for_the_cpu(), &["torchtpu.product"]);
 }
 

@@ -82,8 +82,8 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         // XLA's CPU backend copies what is sliced out of a product; a TPU reads it in place.
         Op::Slice { .. } if platform != Platform::Tpu => thousands(2 * bytes(ty), r.bytes),
         Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => thousands(results, r.cheap) / 4,
-        Op::Unary(u) => thousands(lanes(results, ty), rate(r, Effort::of_unary(*u))),
-        Op::Binary(b) => thousands(lanes(results, ty), rate(r, Effort::of_binary(*b, ty))),
+        Op::Unary(u) | Op::HostUnary(u) => thousands(lanes(results, ty), rate(r, Effort::of_unary(*u))),
+        Op::Binary(b) | Op::HostBinary(b) => thousands(lanes(results, ty), rate(r, Effort::of_binary(*b, ty))),
         Op::Compare(_) | Op::Convert { .. } => thousands(lanes(results, args[0]).max(lanes(results, ty)), r.cheap),
         // Three operands to read.
         Op::Select => thousands(lanes(results, ty), r.cheap * 5 / 4),

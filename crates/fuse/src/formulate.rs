@@ -4,8 +4,8 @@
 //! said otherwise ([`depthwise`]), or are matrix products and said so ([`single_window`]); the graph is laid out with features
 //! last ([`layout`]); what is left of groups becomes loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]).
 //! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
-//! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]); others
-//! get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
+//! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]), and functions that take vectors
+//! ([`host_function`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
 //! [made late](made_late), and what is written to a part of a value [computed before](written_apart). In loops, the largest elements and
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), the few
@@ -27,6 +27,7 @@ mod fourier;
 mod grouped;
 mod host_convolution;
 mod host_finish;
+mod host_function;
 mod host_product;
 mod joined_dims;
 mod layout;
@@ -169,6 +170,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         .chain([
             host_finish::TOLD,
             host_finish::SCALED,
+            host_function::TOLD,
             computed_once::TOLD,
             read_first::TOLD,
             made_late::TOLD,
@@ -204,6 +206,7 @@ impl Formulating<'_> {
         graph = self.ops(&graph, AFTER_LAYOUT)?;
         if with_blas {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
+            graph = host_function::left_to_the_host(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;
             graph = made_late::made_late(&graph, self.changes, self.within)?;

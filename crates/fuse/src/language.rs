@@ -63,9 +63,11 @@ pub enum Kind {
     GetTupleElement,
     OptimizationBarrier,
     HostBarrier,
+    HostUnary,
+    HostBinary,
 }
 
-const KINDS: [(&str, Kind); 30] = [
+const KINDS: [(&str, Kind); 32] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -96,6 +98,8 @@ const KINDS: [(&str, Kind); 30] = [
     ("get_tuple_element", Kind::GetTupleElement),
     ("optimization_barrier", Kind::OptimizationBarrier),
     ("host_barrier", Kind::HostBarrier),
+    ("host_unary", Kind::HostUnary),
+    ("host_binary", Kind::HostBinary),
 ];
 
 impl Head {
@@ -137,6 +141,8 @@ impl Head {
             Op::GetTupleElement { .. } => Kind::GetTupleElement,
             Op::OptimizationBarrier => Kind::OptimizationBarrier,
             Op::HostBarrier => Kind::HostBarrier,
+            Op::HostUnary(_) => Kind::HostUnary,
+            Op::HostBinary(_) => Kind::HostBinary,
         };
         Head::With(kind)
     }

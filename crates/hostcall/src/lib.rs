@@ -3,11 +3,13 @@
 
 mod convolution;
 mod finish;
+mod function;
 mod product;
 mod share;
 
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
 pub use finish::Finish;
+pub use function::Function;
 pub use product::{Batch, Product, Strides, Tile};
 
 /// What programs call for a tensor as it is, in memory: the result is the first operand's. Loops before and after the call are not

@@ -224,8 +224,15 @@ fn tensor(op: &Op, args: &[&Literal], out: &TensorType) -> Result<Literal> {
     match (op, args) {
         (Op::Constant(l), []) => Ok(l.clone()),
         (Op::Iota { dtype, shape, dim }, []) => elementwise::iota(*dtype, shape, *dim),
-        (Op::Unary(u), [a]) => elementwise::unary(*u, a, out.dtype),
+        (Op::Unary(u) | Op::HostUnary(u), [a]) => elementwise::unary(*u, a, out.dtype),
         (Op::Binary(b), [x, y]) => elementwise::binary(*b, x, y, out.dtype),
+        (Op::HostBinary(b), [x, y]) => {
+            let whole = |l: &Literal| match l.ty.rank() {
+                0 => shape::broadcast_in_dim(l, &out.shape, &Dims::new()),
+                _ => Ok(l.clone()),
+            };
+            elementwise::binary(*b, &whole(x)?, &whole(y)?, out.dtype)
+        }
         (Op::Compare(c), [x, y]) => elementwise::compare(*c, x, y),
         (Op::Select, [p, t, f]) => elementwise::select(p, t, f),
         (Op::Convert { dtype }, [a]) => elementwise::convert(a, *dtype),

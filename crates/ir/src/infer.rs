@@ -140,6 +140,19 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             let [value, ..] = args else { invalid!("takes at least one operand") };
             (*value).clone().into()
         }
+        Op::HostUnary(u) => {
+            let a = one()?;
+            ensure!(u.hosted().is_some() && is_hosts(a), "the host has no {u:?} of {a}");
+            unary(*u, a)?.into()
+        }
+        Op::HostBinary(b) => {
+            let [x, y]: [&TensorType; 2] = arity(args)?;
+            ensure!(b.hosted().is_some() && is_hosts(x), "the host has no {b:?} of {x}");
+            let whole = if x.rank() == 0 { y } else { x };
+            let fits = |t: &TensorType| t == whole || (t.rank() == 0 && t.dtype == whole.dtype);
+            ensure!(fits(x) && fits(y), "operands differ in type: {x} and {y}");
+            whole.clone().into()
+        }
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");
@@ -148,6 +161,11 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
         }
         Op::While | Op::If | Op::GetTupleElement { .. } => invalid!("handled before tensors are asked for"),
     })
+}
+
+/// Whether the host computes functions of such elements.
+fn is_hosts(ty: &TensorType) -> bool {
+    matches!(ty.dtype, DType::F32 | DType::F64)
 }
 
 fn unary(u: Unary, a: &TensorType) -> Result<TensorType> {

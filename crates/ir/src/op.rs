@@ -7,6 +7,7 @@
 use crate::dtype::DType;
 use crate::literal::Literal;
 use crate::types::{Dims, Shape};
+use hostcall::Function;
 use serde::{Deserialize, Serialize};
 
 /// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
@@ -164,6 +165,11 @@ pub enum Op {
     /// ([`hostcall::BARRIER`]). XLA's CPU forgets the other barrier before it fuses loops. For a program that runs where host
     /// calls are offered.
     HostBarrier,
+    /// An elementwise function of floats of 32 or 64 bits that the host computes ([`Unary::hosted`]): another way to the same result,
+    /// for a program that runs where host calls are offered.
+    HostUnary(Unary),
+    /// Likewise of two operands ([`Binary::hosted`]), of which one may be a 0-d tensor, a number for all elements.
+    HostBinary(Binary),
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
     RngBitGenerator {
@@ -261,6 +267,36 @@ pub enum Binary {
     Subtract,
     Xor,
     Zeta,
+}
+
+impl Unary {
+    /// The host's function, if it has one.
+    pub fn hosted(self) -> Option<Function> {
+        match self {
+            Unary::Acos => Some(Function::Acos),
+            Unary::Asin => Some(Function::Asin),
+            Unary::Atanh => Some(Function::Atanh),
+            Unary::Cosine => Some(Function::Cosine),
+            Unary::Erf => Some(Function::Erf),
+            Unary::Lgamma => Some(Function::Lgamma),
+            Unary::LogPlusOne => Some(Function::LogPlusOne),
+            Unary::Sine => Some(Function::Sine),
+            Unary::Tan => Some(Function::Tan),
+            _ => None,
+        }
+    }
+}
+
+impl Binary {
+    /// The host's function, if it has one.
+    pub fn hosted(self) -> Option<Function> {
+        match self {
+            Binary::Atan2 => Some(Function::Atan2),
+            Binary::Power => Some(Function::Power),
+            Binary::Remainder => Some(Function::Remainder),
+            _ => None,
+        }
+    }
 }
 
 /// Comparison directions.

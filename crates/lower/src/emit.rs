@@ -5,7 +5,7 @@ use crate::chains;
 use crate::constant::{filled, greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
-use hostcall::{Finish, Product};
+use hostcall::{Finish, Function, Product};
 use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
@@ -288,6 +288,8 @@ impl<'s, 'c> Scope<'s, 'c> {
                 .with("api_version", s.plain_call()?),
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
             Op::HostBarrier => self.host_barrier(hlo(CALL), types)?,
+            Op::HostUnary(u) => self.host_function(hlo(CALL), u.hosted(), types)?,
+            Op::HostBinary(b) => self.host_function(hlo(CALL), b.hosted(), types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
@@ -358,6 +360,17 @@ impl<'s, 'c> Scope<'s, 'c> {
         let &[x, kernel, ..] = types else { return Err(internal("takes two operands")) };
         let windows = c.windows(x, kernel).ok_or_else(|| internal("the host has no such convolution"))?;
         self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, x.rank())
+    }
+
+    fn host_function(
+        &self,
+        i: Instruction<'c>,
+        function: Option<Function>,
+        types: &[&TensorType],
+    ) -> Result<Instruction<'c>> {
+        let function = function.ok_or_else(|| internal("the host has no such function"))?;
+        let out = types.iter().map(|ty| ty.rank()).max().unwrap_or_default();
+        self.host_call(i, Function::TARGET, &function.encode(), types, out)
     }
 
     /// A call that gives back the memory it was given first.

@@ -291,6 +291,26 @@ fn contractions() {
 }
 
 #[test]
+fn functions_of_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    for dtype in [DType::F32, DType::F64] {
+        let x = specials(dtype);
+        let number = Literal::splat(Number::Float(0.75), dtype, []);
+        for u in UNARY.into_iter().filter(|u| u.hosted().is_some()) {
+            j.op(&format!("{u:?} {dtype}"), Op::HostUnary(u), &[&x], unary_tolerance(u, dtype));
+        }
+        for b in BINARY.into_iter().filter(|b| b.hosted().is_some()) {
+            let (x, y) = binary_operands(b, dtype).unwrap();
+            for args in [[&x, &y], [&x, &number], [&number, &y]] {
+                j.op(&format!("{b:?} {dtype}"), Op::HostBinary(b), &args, binary_tolerance(b, dtype));
+            }
+        }
+    }
+}
+
+#[test]
 fn products_of_the_host() {
     let mut j = Judge::new();
     let (_dir, library) = blas::blas(0);

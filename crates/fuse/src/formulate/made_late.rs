@@ -172,6 +172,8 @@ fn is_made(node: &Node) -> bool {
             | Op::Convolution(_)
             | Op::Finished(_)
             | Op::HostBarrier
+            | Op::HostUnary(_)
+            | Op::HostBinary(_)
             | Op::Scatter(_)
             | Op::ReduceWindow { .. }
     );

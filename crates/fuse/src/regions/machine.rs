@@ -68,6 +68,7 @@ impl Machine {
             Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => {
                 vector(results, self.arithmetic)
             }
+            Op::HostUnary(_) | Op::HostBinary(_) => vector(results, self.transcendentals),
             Op::Reduce { .. } => vector(args.iter().map(|t| numel(t)).sum(), self.arithmetic),
             Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window } => {
                 let size: u64 = window.size.iter().map(|&s| s as u64).product();

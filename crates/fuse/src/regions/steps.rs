@@ -337,6 +337,8 @@ fn kind(op: &Op) -> Kind {
         | Op::Sort { .. }
         | Op::TopK { .. }
         | Op::Fft { .. }
+        | Op::HostUnary(_)
+        | Op::HostBinary(_)
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If => Kind::Alone,

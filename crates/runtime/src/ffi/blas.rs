@@ -8,6 +8,7 @@ use libloading::os::unix::Library;
 
 use super::api::loader_message;
 use super::finishing::{Features, Finishing};
+use super::functions::Functions;
 use super::idle;
 use super::turn::{Turned, turn};
 use super::wide;
@@ -21,7 +22,7 @@ const FEW: usize = VECTOR;
 /// Rows of such a result at a time, which stay in the cache.
 const BLOCK: usize = 256;
 
-/// Rows and columns of a result that one call makes, so that it stays in the cache while what is summed over goes by. On a Zen 4
+/// Rows and columns of a result that one call makes, so that it stays in the cache while what is summed over goes by. On an EPYC
 /// MKL took up to 1.5 times as long for 16 to 256 rows of 7,000 columns or more, each the sum of 256 to 768 products.
 const AT_ONCE: [usize; 2] = [512, 1024];
 
@@ -53,6 +54,8 @@ pub(crate) struct Blas {
     threads: ThreadsOfThread,
     /// Of the OpenMP that the library runs on, if it runs on one.
     pub(super) pause: Option<idle::Pause>,
+    /// Of each element.
+    pub(super) functions: Functions,
     /// Whether the processor has vectors that it leaves half empty ([`wide`]).
     narrow: bool,
 }
@@ -145,6 +148,7 @@ impl Blas {
                     .get(b"MKL_Set_Num_Threads_Local\0")
                     .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
                 pause: library.get(b"omp_pause_resource_all\0").ok().map(|pause| *pause),
+                functions: Functions::of(&library),
                 narrow: wide::is_for_this_processor(),
             }
         };
@@ -238,7 +242,7 @@ impl Blas {
     }
 
     /// The same where the result has few columns, by way of its transpose: BLAS's vectors go along columns of a row. MKL took
-    /// up to 25 times as long on a Zen 4 (8 by 1024 by 2048: 0.7 ms instead of 3.0, or of 9.7 by a matrix that lies in columns).
+    /// up to 25 times as long on an EPYC (8 by 1024 by 2048: 0.7 ms instead of 3.0, or of 9.7 by a matrix that lies in columns).
     ///
     /// # Safety
     /// As above; `n` is below [`FEW`].

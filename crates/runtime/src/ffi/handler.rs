@@ -12,11 +12,12 @@ use super::api::Api;
 use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
 use super::finishing::Finishing;
+use super::functions::{Elements, Operand, Real};
 use super::idle;
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Product};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Product};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -150,8 +151,12 @@ struct PJRT_FFI_Extension {
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 3] =
-    [(Product::TARGET, handle::<Product>), (Convolution::TARGET, handle::<Convolution>), (BARRIER, barrier)];
+const CALLS: [(&str, Handler); 4] = [
+    (Product::TARGET, handle::<Product>),
+    (Convolution::TARGET, handle::<Convolution>),
+    (Function::TARGET, function),
+    (BARRIER, barrier),
+];
 
 /// Operands of a call, of which there are at most five, or results.
 type Buffers<'a> = SmallVec<[&'a XLA_FFI_Buffer; 5]>;
@@ -217,6 +222,12 @@ impl Api {
 unsafe extern "C" fn handle<A: Asked>(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| compute::<A>(frame)) }
+}
+
+/// The handler of calls that ask for a [`Function`].
+unsafe extern "C" fn function(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| apply(frame)) }
 }
 
 /// The handler of [`BARRIER`].
@@ -316,6 +327,43 @@ unsafe fn compute_in<T: Element, A: Asked>(
     Some(())
 }
 
+/// Computes the function that `frame` asks for; `None` if that is no such call.
+unsafe fn apply(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe { operands(frame)? };
+    let &[out] = &rets[..] else { return None };
+    // SAFETY: likewise.
+    let (function, elements) = unsafe { (Function::decode(numbers(&frame.attrs)?)?, len(out)?) };
+    // SAFETY: likewise.
+    let fits =
+        |arg: &&XLA_FFI_Buffer| arg.dtype == out.dtype && unsafe { len(arg) == Some(elements) || is_number(arg) };
+    if args.len() != function.operands() || !args.iter().all(fits) {
+        return None;
+    }
+    match out.dtype {
+        // SAFETY: operands and result have this type, and so many elements.
+        XLA_FFI_DataType_F32 => unsafe { apply_in::<f32>(frame, function, &args, out, elements) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { apply_in::<f64>(frame, function, &args, out, elements) },
+        _ => None,
+    }
+}
+
+unsafe fn apply_in<T: Real>(
+    frame: &XLA_FFI_CallFrame,
+    function: Function,
+    args: &[&XLA_FFI_Buffer],
+    out: &XLA_FFI_Buffer,
+    elements: usize,
+) -> Option<()> {
+    let operand = |arg: &XLA_FFI_Buffer| Operand { at: arg.data.cast_const().cast(), is_one: is_number(arg) };
+    let at = Elements::<T> { x: operand(args.first()?), y: operand(args.last()?), out: out.data.cast() };
+    let pool = Pool(frame);
+    // SAFETY: forwarded to the caller; XLA gives a result to one call.
+    unsafe { BLAS.get()?.functions.compute(function, at, elements, &pool, pool.threads()) };
+    Some(())
+}
+
 /// The threads that run the program.
 struct Pool<'a>(&'a XLA_FFI_CallFrame);
 
@@ -381,6 +429,11 @@ unsafe fn buffers<'a>(
         unsafe { (*types.add(i) == buffer).then(|| &*(*values.add(i)).cast::<XLA_FFI_Buffer>()) }
     };
     (0..usize::try_from(count).ok()?).map(one).collect()
+}
+
+/// Whether a buffer holds one number, which is for all elements.
+fn is_number(buffer: &XLA_FFI_Buffer) -> bool {
+    buffer.rank == 0
 }
 
 /// Elements of a buffer.

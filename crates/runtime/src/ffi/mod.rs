@@ -23,6 +23,7 @@ mod environment;
 mod event;
 mod executable;
 mod finishing;
+mod functions;
 mod handler;
 mod host;
 mod idle;
