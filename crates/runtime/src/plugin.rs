@@ -71,8 +71,9 @@ impl Plugin {
         Ok(attributes)
     }
 
-    /// Lets programs that this plugin runs on the CPU ask for products and convolutions (`hostcall`), which are computed with
-    /// the BLAS in the library at `path`: MKL, which a process that imports PyTorch has.
+    /// Lets programs that this plugin runs on the CPU ask for products, convolutions and functions (`hostcall`), which are computed
+    /// with the BLAS in the library at `path`, MKL, and with SLEEF where it has that, too: a process that imports PyTorch has both.
+    /// The library's idle threads are let go before long programs.
     ///
     /// # Errors
     /// If the library holds none, the plugin lets programs call nothing, and what it reports.

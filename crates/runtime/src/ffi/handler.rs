@@ -147,7 +147,7 @@ struct PJRT_FFI_Extension {
     register_handler: Option<Register>,
 }
 
-/// What products and convolutions are computed with.
+/// What products, convolutions and functions are computed with.
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
@@ -167,7 +167,7 @@ pub fn host_calls() -> impl Iterator<Item = &'static str> {
 }
 
 impl Api {
-    /// Lets programs on the CPU ask for products and convolutions, by `blas` or by the one offered first.
+    /// Lets programs on the CPU ask for products, convolutions and functions, by `blas` or by the one offered first.
     ///
     /// # Errors
     /// As [`Api::accept_calls`].
