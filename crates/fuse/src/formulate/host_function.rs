@@ -97,12 +97,14 @@ fn hosted(graph: &Graph, node: &Node) -> Option<Hosted> {
 }
 
 /// The number that `value` is filled with.
-fn number(graph: &Graph, value: ValueId) -> Option<f64> {
-    let node = graph.node(value);
-    match &node.op {
-        Op::Constant(literal) => literal.float(),
-        Op::BroadcastInDim { .. } | Op::Reshape { .. } | Op::Convert { .. } => number(graph, *node.operands.first()?),
-        _ => None,
+fn number(graph: &Graph, mut value: ValueId) -> Option<f64> {
+    loop {
+        let node = graph.node(value);
+        match &node.op {
+            Op::Constant(literal) => return literal.float(),
+            Op::BroadcastInDim { .. } | Op::Reshape { .. } | Op::Convert { .. } => value = *node.operands.first()?,
+            _ => return None,
+        }
     }
 }
 
