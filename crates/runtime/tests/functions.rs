@@ -9,21 +9,6 @@ use common::*;
 use hostcall::Function;
 use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
 
-/// A program that calls the function with these numbers on operands of these types.
-fn program(numbers: &str, operands: &[&str], out: &str) -> String {
-    let list = |f: &dyn Fn(usize) -> String| (0..operands.len()).map(f).collect::<Vec<_>>().join(", ");
-    let (arguments, names) = (list(&|i| format!("%arg{i}: {}", operands[i])), list(&|i| format!("%arg{i}")));
-    let (target, types) = (Function::TARGET, operands.join(", "));
-    format!(
-        "func.func @main({arguments}) -> {out} {{
-           %0 = stablehlo.custom_call @{target}({names}) {{
-             api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}
-           }} : ({types}) -> {out}
-           return %0 : {out}
-         }}"
-    )
-}
-
 fn client_with_functions() -> Client {
     let (_dir, library) = blas(0);
     plugin().offer_products(&library).expect("the plugin takes it");
@@ -73,8 +58,8 @@ fn check(client: &Client, function: Function, len: usize, numbers: [bool; 2]) {
     let operands: Vec<_> = (0..function.operands()).map(|seed| (values(seed), numbers[seed])).collect();
     let whole = format!("tensor<{len}xf64>");
     let types: Vec<&str> = operands.iter().map(|(_, number)| if *number { "tensor<f64>" } else { &whole }).collect();
-    let name = function.encode().iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-    let given = run(client, &program(&name, &types, &whole), &operands).expect("runs");
+    let text = calling(Function::TARGET, &function.encode(), &types, &whole);
+    let given = run(client, &text, &operands).expect("runs");
     let (x, y) = (&operands[0].0, &operands[operands.len() - 1].0);
     let wanted = |i: usize| expected(function, x[i.min(x.len() - 1)], y[i.min(y.len() - 1)]).to_bits();
     let is_right = given.len() == len && given.iter().enumerate().all(|(i, x)| x.to_bits() == wanted(i));
@@ -103,16 +88,16 @@ fn what_is_no_function_is_an_error() {
     let (sine, power) = (Function::Sine.encode()[0], Function::Power.encode()[0]);
     let values = vec![0.5; 6];
     for (numbers, operands, out, why) in [
-        ("12".to_owned(), 1, "tensor<6xf64>", "there is no such number"),
-        ("-1".to_owned(), 1, "tensor<6xf64>", "nor this"),
-        (format!("{sine}, 0"), 1, "tensor<6xf64>", "one number too many"),
-        (sine.to_string(), 2, "tensor<6xf64>", "an operand too many"),
-        (power.to_string(), 1, "tensor<6xf64>", "an operand is missing"),
-        (sine.to_string(), 1, "tensor<7xf64>", "there are fewer elements"),
-        (sine.to_string(), 1, "tensor<6xf32>", "the result is narrower"),
-        (sine.to_string(), 1, "tensor<6xi64>", "the result is no float"),
+        (vec![12], 1, "tensor<6xf64>", "there is no such number"),
+        (vec![-1], 1, "tensor<6xf64>", "nor this"),
+        (vec![sine, 0], 1, "tensor<6xf64>", "one number too many"),
+        (vec![sine], 2, "tensor<6xf64>", "an operand too many"),
+        (vec![power], 1, "tensor<6xf64>", "an operand is missing"),
+        (vec![sine], 1, "tensor<7xf64>", "there are fewer elements"),
+        (vec![sine], 1, "tensor<6xf32>", "the result is narrower"),
+        (vec![sine], 1, "tensor<6xi64>", "the result is no float"),
     ] {
-        let text = program(&numbers, &vec!["tensor<6xf64>"; operands], out);
+        let text = calling(Function::TARGET, &numbers, &vec!["tensor<6xf64>"; operands], out);
         let error = run(&client, &text, &vec![(values.clone(), false); operands]).expect_err(why);
         assert!(error.contains("the call is none that torchtpu wrote"), "{why}: {error}");
     }

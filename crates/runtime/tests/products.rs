@@ -30,18 +30,7 @@ fn program(target: &str, lhs: &[usize], rhs: &[usize], out: &[usize], numbers: &
 /// A program that calls `target` with `operands` and `numbers`.
 fn finished(target: &str, operands: &[&[usize]], out: &[usize], numbers: &[i64], dtype: &str) -> String {
     let types: Vec<String> = operands.iter().map(|shape| format!("tensor<{}{dtype}>", dims(shape))).collect();
-    let list = |f: &dyn Fn(usize) -> String| (0..types.len()).map(f).collect::<Vec<_>>().join(", ");
-    let (arguments, names) = (list(&|i| format!("%arg{i}: {}", types[i])), list(&|i| format!("%arg{i}")));
-    let (types, out) = (types.join(", "), format!("tensor<{}{dtype}>", dims(out)));
-    let numbers = numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-    format!(
-        "func.func @main({arguments}) -> {out} {{
-           %0 = stablehlo.custom_call @{target}({names}) {{
-             api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}
-           }} : ({types}) -> {out}
-           return %0 : {out}
-         }}"
-    )
+    calling(target, numbers, &types, &format!("tensor<{}{dtype}>", dims(out)))
 }
 
 /// Small whole numbers, whose products are exact.

@@ -9,7 +9,7 @@
 //! | atan2       | 3268     | 297  | 241   | 2695     | 571  | 510   |
 //! | log(1 + x)  | 633      | 190  | 118   | 671      | 480  | 284   |
 //! | power 1.7   | 1197     | 431  | 387   | 1526     | 832  | 767   |
-//! | remainder   | 2045     | 170  | 213   | 1997     | 298  | 386   |
+//! | remainder   | 2045     | 216  | 230   | 1997     | 368  | 400   |
 //! | lgamma      | 1644     | 1039 | 886   | 3780     | 2807 | 2301  |
 //!
 //! 4,096 elements take as long either way where one function is the whole program, 20 us, and `sin(30x + 1) * x + cos(x)` 14 to 20

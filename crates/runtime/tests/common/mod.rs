@@ -30,6 +30,23 @@ pub(crate) fn compile(client: &Client, program: &str) -> Executable {
     compiled.unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// A program that calls the host's `target` with `numbers`, on operands of these types, for a result of type `out`.
+pub(crate) fn calling(target: &str, numbers: &[i64], operands: &[impl AsRef<str>], out: &str) -> String {
+    let list = |f: &dyn Fn(usize) -> String| (0..operands.len()).map(f).collect::<Vec<_>>().join(", ");
+    let ty = |i: usize| operands[i].as_ref();
+    let (arguments, names) = (list(&|i| format!("%arg{i}: {}", ty(i))), list(&|i| format!("%arg{i}")));
+    let (types, numbers) = (list(&|i| ty(i).to_owned()), numbers.iter().map(i64::to_string).collect::<Vec<_>>());
+    let numbers = numbers.join(", ");
+    format!(
+        "func.func @main({arguments}) -> {out} {{
+           %0 = stablehlo.custom_call @{target}({names}) {{
+             api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}
+           }} : ({types}) -> {out}
+           return %0 : {out}
+         }}"
+    )
+}
+
 pub(crate) fn f32s(dims: &[i64]) -> TensorType {
     TensorType::new(ElementType::F32, dims)
 }
