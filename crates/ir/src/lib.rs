@@ -31,6 +31,7 @@ pub mod loc;
 pub mod op;
 pub mod ops;
 pub mod overwrite;
+pub mod reshape;
 pub mod sharding;
 mod strided;
 pub mod symbol;

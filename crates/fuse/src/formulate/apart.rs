@@ -16,9 +16,10 @@
 
 use super::rebuild::Rebuild;
 use crate::measure::{SUBLANES, is_elementwise, uses};
-use crate::rules::shapes::{groups, reshaped_broadcast};
+use crate::rules::shapes::reshaped_broadcast;
 use crate::{Change, Changes, Class, Head};
 use ir::op::DotGeneral;
+use ir::reshape::groups;
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, Shape, ValueId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;

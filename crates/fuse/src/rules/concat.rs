@@ -1,11 +1,12 @@
 //! Slices, concatenations and pads: merged, and slices moved to where they save work.
 
-use super::shapes::{broadcast, groups, others};
+use super::shapes::{broadcast, others};
 use crate::change::Class::Exact;
 use crate::language::{Head, Kind};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
 use ir::op::SignedDims;
+use ir::reshape::groups;
 use ir::{Dims, Op};
 use std::ops::Range;
 

@@ -1,10 +1,11 @@
 //! Contractions of reshaped and broadcast operands.
 
-use super::shapes::{groups, others};
+use super::shapes::others;
 use crate::change::Class::{Exact, Reassociating};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
 use ir::op::{DotGeneral, Reducer};
+use ir::reshape::groups;
 use ir::{DType, Dims, Op, Shape};
 
 pub(super) static RULES: &[Rule] = &[

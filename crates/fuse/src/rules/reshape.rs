@@ -1,9 +1,10 @@
 //! Reshapes: moved towards the results, and merged into broadcasts.
 
-use super::shapes::{broadcast, groups, permutation, reshaped_broadcast, unreshaped};
+use super::shapes::{broadcast, permutation, reshaped_broadcast, unreshaped};
 use crate::change::Class::Exact;
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
+use ir::reshape::groups;
 use ir::{Dims, Op};
 
 pub(super) static RULES: &[Rule] = &[

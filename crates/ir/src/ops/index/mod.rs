@@ -4,20 +4,23 @@
 //! nearest element, a write is left out.
 
 mod advanced;
+mod along;
 pub(super) mod bags;
 mod compact;
 pub(super) mod embedding;
 pub(super) mod masked;
+mod rows;
 pub(super) mod scatter;
 pub(super) mod slices;
 
 pub(super) use advanced::OPS;
+pub(super) use along::{put_along, take_along};
 
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
-use crate::op::{Binary, Combiner, Comparison, Gather, Scatter};
+use crate::op::{Combiner, Comparison, Gather, Scatter};
 use crate::types::{Dims, Shape};
 use crate::{DType, ensure};
 
@@ -83,105 +86,6 @@ pub(super) fn take_slices(b: &Builder, v: ValueId, dim: usize, index: ValueId) -
         ..Gather::default()
     };
     b.gather(v, index_type(b, index, shape[dim])?, gather)
-}
-
-/// `v[i, j, ..., index[i, j, ...], ...]`: per element of `index` one element of `v` along `dim`. In other dimensions
-/// `index` may be shorter than `v`.
-pub(super) fn take_along(b: &Builder, v: ValueId, dim: usize, index: ValueId) -> Result<ValueId> {
-    let (shape, wanted) = (b.shape(v), b.shape(index));
-    if wanted.contains(&0) {
-        return b.full(Number::Int(0), b.dtype(v), &wanted);
-    }
-    if shape.is_empty() {
-        return b.broadcast_in_dim(v, &wanted, &[]);
-    }
-    ensure!(shape.len() == wanted.len(), "Index tensor must have the same number of dimensions as input tensor");
-    let mut limit = wanted.clone();
-    limit[dim] = shape[dim];
-    let zeros: Dims = shape.iter().map(|_| 0).collect();
-    let ones: Dims = shape.iter().map(|_| 1).collect();
-    let v = b.slice(v, &zeros, &limit, &ones)?;
-    let others = all_but(shape.len(), dim);
-    let gather = Gather {
-        collapsed_slice_dims: Dims::from_slice(&[dim]),
-        operand_batching_dims: others.clone(),
-        start_indices_batching_dims: others,
-        start_index_map: Dims::from_slice(&[dim]),
-        index_vector_dim: shape.len(),
-        slice_sizes: ones,
-        ..Gather::default()
-    };
-    b.gather(v, index_type(b, index, shape[dim])?, gather)
-}
-
-/// Combines `updates`, of `index`'s shape, into `v` at `index` along `dim`; see [`take_along`].
-pub(super) fn put_along(
-    b: &Builder,
-    v: ValueId,
-    dim: usize,
-    index: ValueId,
-    updates: ValueId,
-    combiner: Combiner,
-) -> Result<ValueId> {
-    let (shape, at) = (b.shape(v), b.shape(index));
-    if at.contains(&0) || shape.contains(&0) {
-        return Ok(v);
-    }
-    if at[dim] == 1 && (0..at.len()).all(|d| d == dim || at[d] == shape[d]) {
-        return put_one(b, v, dim, index, updates, combiner);
-    }
-    let rank = shape.len();
-    let others = all_but(rank, dim);
-    let same = others.iter().all(|&d| at[d] == shape[d]);
-    let index = index_type(b, index, shape.iter().copied().max().unwrap_or(0))?;
-    if same {
-        let scatter = Scatter {
-            combiner,
-            update_window_dims: Dims::new(),
-            inserted_window_dims: Dims::from_slice(&[dim]),
-            input_batching_dims: others.clone(),
-            scatter_indices_batching_dims: others,
-            scatter_dims_to_operand_dims: Dims::from_slice(&[dim]),
-            index_vector_dim: rank,
-            unique_indices: false,
-        };
-        return scattered(b, v, index, updates, scatter);
-    }
-    let places = (0..rank).map(|d| if d == dim { Ok(index) } else { b.iota(b.dtype(index), &at, d) });
-    let places: Vec<ValueId> = places.collect::<Result<_>>()?;
-    put_points(b, v, &places, &(0..rank).collect::<Dims>(), updates, combiner)
-}
-
-/// [`put_along`] of one place per line: a choice per element, which fuses with what surrounds it.
-fn put_one(
-    b: &Builder,
-    v: ValueId,
-    dim: usize,
-    index: ValueId,
-    updates: ValueId,
-    combiner: Combiner,
-) -> Result<ValueId> {
-    let shape = b.shape(v);
-    let all: Dims = (0..shape.len()).collect();
-    let index = b.broadcast_in_dim(index_type(b, index, shape[dim])?, &shape, &all)?;
-    let updates = b.broadcast_in_dim(updates, &shape, &all)?;
-    let here = b.compare(Comparison::Eq, b.iota(b.dtype(index), &shape, dim)?, index)?;
-    b.select(here, combined(b, v, updates, combiner)?, v)
-}
-
-fn combined(b: &Builder, v: ValueId, update: ValueId, combiner: Combiner) -> Result<ValueId> {
-    let op = match combiner {
-        Combiner::Set => return Ok(update),
-        Combiner::Add => Binary::Add,
-        Combiner::Multiply => Binary::Multiply,
-        Combiner::Maximum => Binary::Maximum,
-        Combiner::Minimum => Binary::Minimum,
-    };
-    match (op, b.dtype(v)) {
-        (Binary::Add, DType::Bool) => b.binary(Binary::Or, v, update),
-        (Binary::Multiply, DType::Bool) => b.binary(Binary::And, v, update),
-        _ => b.binary(op, v, update),
-    }
 }
 
 /// Combines `updates` into `v` where `places`, all of one shape, name an index for each of `dims` (rising). The
