@@ -115,7 +115,7 @@ def torchtpu(
         bw_compiler=functools.partial(compile_graph, options=parsed),
         inference_compiler=forward,
         partition_fn=min_cut_rematerialization_partition,
-        decompositions=decompositions(),
+        decompositions=decompositions() | {torch.ops.aten.transpose.int: _permuted},
         keep_inference_input_mutations=True,
     )
     with without_onednn():
@@ -141,6 +141,14 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = torch._decomp.core_aten_decompositions()
     table.update(torch._decomp.get_decompositions(list(torch._decomp.decomposition_table)))
     return {op: fn for op, fn in table.items() if _qualified(op) not in lowered}
+
+
+def _permuted(x: torch.Tensor, dim0: int, dim1: int) -> torch.Tensor:
+    """A transpose as PyTorch's partitioner knows a view: made again, not kept for the backward beside its base."""
+    dims = list(range(x.dim()))
+    if dims:
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+    return x.permute(dims)
 
 
 def _qualified(op: Any) -> str:

@@ -159,3 +159,31 @@ def test_a_recurrent_step_is_captured_in_ops_of_the_table() -> None:
     step = capture_step(lstm, {"input": torch.zeros(2, 5, 3)}, loss=lambda output: output[0].sum())
     text = _native.Program(step.trace.to_bytes(), plugin=_plugins.current()).text("core")
     assert "dot_general" in text, "oneDNN's layers, which have no lowering, are not picked"
+
+
+def test_a_transpose_is_made_again_from_what_it_is_of() -> None:
+    def spread(x: Tensor, y: Tensor) -> Tensor:
+        return x[:, None].expand(-1, 8, -1).transpose(-1, 1) * y.sin()
+
+    kept: set[tuple[int, ...]] = set()
+
+    def keep(t: Tensor) -> Tensor:
+        kept.add(tuple(t.shape))
+        return t
+
+    x, y = torch.randn(4, 32), torch.randn(4, 32, 8, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        result = torch.compile(spread, backend="torchtpu")(x, y)
+    # Spread out, it would be another of `y`'s size.
+    assert kept == {x.shape, y.shape}
+    (gradient,) = torch.autograd.grad(result.sum(), y)
+    torch.testing.assert_close(gradient, torch.autograd.grad(spread(x, y).sum(), y)[0])
+
+
+def test_transposes_of_no_dimensions_and_of_one_with_itself() -> None:
+    def both(x: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        return x.transpose(1, 1) + 1, number.transpose(0, -1) + 1
+
+    inputs = (torch.randn(2, 3), torch.tensor(2.0))
+    assert_equal = functools.partial(torch.testing.assert_close, rtol=0, atol=0)
+    assert_equal(torch.compile(both, backend="torchtpu")(*inputs), both(*inputs))
