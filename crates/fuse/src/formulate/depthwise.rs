@@ -12,12 +12,17 @@
 //! | 5x5 on 4x480x14x14                         | 50          | 1.0      |
 //! | 3x3 on 4x48x56x56, 2 outputs a feature     | 48          | 1.0      |
 //! | 3x3 on 4x96x56x56, the input's gradient    | 110         | as above |
+//! | 3x3 on 8x128x28x28, groups of 2 to 2       | 20          | 0.9      |
+//! | 3x3 on 8x128x28x28, groups of 2 to 1       | 16          | 0.7      |
+//!
+//! The latter is the input's gradient where a feature has two outputs. Groups of few are as many depthwise convolutions as they
+//! have channels, added up; larger ones are matrix products.
 //!
 //! The gradient of the kernel stays (`batch_group_count`): a reduction for each tap took as long for 3x3 (29 against 33)
 //! and twice as long for 7x7 (243 against 139).
 
 use super::rebuild::{Range, Rebuild};
-use super::{Rewrite, Rule, Site};
+use super::{Rewrite, Rule, Site, host_convolution};
 use crate::Class;
 use ir::op::{Convolution, SignedDims};
 use ir::{Binary, DType, Dims, Graph, Node, Op, Result, Shape, ValueId};
@@ -43,19 +48,24 @@ pub(super) fn is_depthwise(node: &Node, graph: &Graph) -> bool {
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;
     let (input, kernel) = (to.ty(site.input)?.clone(), to.ty(site.kernel)?.clone());
-    let features = input.shape[c.input_feature];
-    let taps: usize = c.kernel_spatial.iter().map(|&d| kernel.shape[d]).product();
-    let depthwise = c.feature_group_count > 1 && c.feature_group_count == features;
+    let (groups, channels) = (c.feature_group_count, kernel.shape[c.kernel_input_feature]);
+    let taps = c.kernel_spatial.iter().map(|&d| kernel.shape[d]).product::<usize>() * channels;
+    let few = channels == 1 || is_few(channels, kernel.shape[c.kernel_output_feature] / groups);
     let empty = input.shape.contains(&0) || kernel.shape.contains(&0);
-    if !depthwise || c.reversed || empty || taps > MOST_TAPS || input.dtype == DType::Bool {
+    if groups == 1 || !few || c.reversed || empty || taps > MOST_TAPS || input.dtype == DType::Bool {
         return Ok(None);
     }
     let Some(depthwise) = Depthwise::new(to, site)? else { return Ok(None) };
     depthwise.sum(to, taps).map(Some)
 }
 
-/// A depthwise convolution in the order of its input's dimensions, with the outputs of a feature as one more dimension
-/// after the features if there are several.
+/// Whether groups of so many channels and features are too small for a matrix product each.
+pub(super) fn is_few(channels: usize, features: usize) -> bool {
+    channels.min(features) < host_convolution::LEAST_OF_GROUP
+}
+
+/// A convolution of groups in the order of its input's dimensions, groups in place of features, with the outputs of a group as
+/// one more dimension after the groups if there are several. A tap is one of the kernel for one channel of each group.
 struct Depthwise<'a> {
     c: &'a Convolution,
     /// Padded and dilated, in the type that sums are kept in.
@@ -63,6 +73,8 @@ struct Depthwise<'a> {
     /// `[taps, outputs]`.
     kernel: ValueId,
     extents: Dims,
+    /// Of a group.
+    channels: usize,
     /// Extents of the sum.
     shape: Shape,
     multiplier: usize,
@@ -78,7 +90,8 @@ impl<'a> Depthwise<'a> {
         let input = to.convert(site.input, c.out.accumulator())?;
         let padded = padded(to, input, c)?;
         let mut shape = to.shape(padded)?;
-        let features = shape[c.input_feature];
+        let (groups, channels) = (c.feature_group_count, kernel_shape[c.kernel_input_feature]);
+        shape[c.input_feature] = groups;
         for (i, &d) in c.input_spatial.iter().enumerate() {
             let reach = (extents[i] - 1) * c.rhs_dilation[i] + 1;
             if shape[d] < reach {
@@ -86,12 +99,12 @@ impl<'a> Depthwise<'a> {
             }
             shape[d] = (shape[d] - reach) / c.strides[i] + 1;
         }
-        let multiplier = outputs / features;
+        let multiplier = outputs / groups;
         if multiplier > 1 {
             shape.insert(c.input_feature + 1, multiplier);
         }
-        let kernel = by_taps(to, site.kernel, c, extents.iter().product(), outputs)?;
-        Ok(Some(Depthwise { c, padded, kernel, extents, shape, multiplier }))
+        let kernel = by_taps(to, site.kernel, c, extents.iter().product::<usize>() * channels, outputs)?;
+        Ok(Some(Depthwise { c, padded, kernel, extents, channels, shape, multiplier }))
     }
 
     fn sum(&self, to: &mut Rebuild, taps: usize) -> Result<ValueId> {
@@ -103,9 +116,11 @@ impl<'a> Depthwise<'a> {
         self.result(to, sum)
     }
 
-    /// What one tap, numbered in row-major order, adds everywhere.
+    /// What one tap, numbered in row-major order with the channel last, adds everywhere.
     fn product(&self, to: &mut Rebuild, tap: usize) -> Result<ValueId> {
-        let (c, mut rest, mut ranges) = (self.c, tap, vec![]);
+        let (c, mut rest) = (self.c, tap / self.channels);
+        let groups = Range::strided(tap % self.channels, c.feature_group_count, self.channels);
+        let mut ranges = vec![(c.input_feature, groups)];
         for (i, &d) in c.input_spatial.iter().enumerate().rev() {
             let count = self.shape[self.place(d)];
             ranges.push((d, Range::strided(rest % self.extents[i] * c.rhs_dilation[i], count, c.strides[i])));
@@ -116,12 +131,12 @@ impl<'a> Depthwise<'a> {
         let shifted = self.spread(to, shifted, dims)?;
         let row = Range::strided(tap * APART, 1, 1);
         let row = to.slice(self.kernel, &[(0, row)])?;
-        let (features, f) = (self.shape[c.input_feature], c.input_feature);
+        let (groups, f) = (c.feature_group_count, c.input_feature);
         let factors = if self.multiplier > 1 {
-            let factors = to.reshape(row, [features, self.multiplier].into_iter().collect())?;
+            let factors = to.reshape(row, [groups, self.multiplier].into_iter().collect())?;
             self.spread(to, factors, [f, f + 1].into_iter().collect())?
         } else {
-            let factors = to.reshape(row, [features].into_iter().collect())?;
+            let factors = to.reshape(row, [groups].into_iter().collect())?;
             self.spread(to, factors, [f].into_iter().collect())?
         };
         to.binary(Binary::Multiply, shifted, factors)
@@ -139,7 +154,7 @@ impl<'a> Depthwise<'a> {
         to.push(Op::BroadcastInDim { shape: self.shape.clone(), dims }, &[a])
     }
 
-    /// The sum with a feature's outputs joined, in the order and the type of the convolution's result.
+    /// The sum with a group's outputs joined, in the order and the type of the convolution's result.
     fn result(&self, to: &mut Rebuild, sum: ValueId) -> Result<ValueId> {
         let (c, mut shape) = (self.c, self.shape.clone());
         if self.multiplier > 1 {

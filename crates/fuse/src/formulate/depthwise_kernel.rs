@@ -1,15 +1,17 @@
 //! Gradients of depthwise kernels as sums of products, a tap after the other.
 //!
-//! Such a gradient is a convolution of as many batch groups as there are features, which XLA's CPU computes element by
-//! element. In a loop over the kernel's taps, each is the sum of what lies under it times what comes back: elementwise ops
-//! on parts of the rows, added up, and then a sum along one dimension, both in vectors.
+//! Such a gradient is a convolution of as many batch groups as there are features. XLA's CPU computes it element by element or,
+//! where a feature has several outputs, densely, to keep a part. In a loop over the kernel's taps, each is the sum of what lies
+//! under it times what comes back: elementwise ops on parts of the rows, added up, and then a sum along one dimension, both in
+//! vectors.
 //!
-//! | f32, ms             | convolution | loop |
-//! |---------------------|-------------|------|
-//! | 3x3 on 4x96x56x56    | 14          | 3    |
-//! | 7x7 on 4x96x56x56    | 59          | 12   |
-//! | 5x5 on 8x480x14x14   | 82          | 4    |
-//! | 5x5 on 8x576x7x7     | 43          | 1.5  |
+//! | f32, ms                               | convolution | loop |
+//! |---------------------------------------|-------------|------|
+//! | 3x3 on 4x96x56x56                      | 14          | 3    |
+//! | 7x7 on 4x96x56x56                      | 59          | 12   |
+//! | 5x5 on 8x480x14x14                     | 82          | 4    |
+//! | 5x5 on 8x576x7x7                       | 43          | 1.5  |
+//! | 3x3 on 2x64x28x28, 2 outputs a feature | 480         | 1.1  |
 //!
 //! Without the loop it runs as fast, but compiling takes up to two seconds a convolution; without parts, each tap
 //! writes all its products to memory (7x7: 72 ms).
@@ -24,6 +26,9 @@ use ir::{Binary, Builder, DType, Dims, InputKind, Number, Op, OutputKind, Result
 
 /// Parts that are added up at most before their sum is written.
 const MOST_PARTS: usize = 16;
+/// Pairs of a group's channels and features at most: the input is repeated for each feature, and what comes back for each
+/// channel.
+const MOST_PAIRS: usize = 8;
 
 pub(super) const RULE: Rule = Rule {
     name: "depthwise-kernel-by-taps",
@@ -36,10 +41,9 @@ pub(super) const RULE: Rule = Rule {
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let c = site.attributes;
     let (input, kernel) = (to.ty(site.input)?.clone(), to.ty(site.kernel)?.clone());
-    let groups = c.batch_group_count;
-    let one_each = input.shape[c.input_batch] == groups && kernel.shape[c.kernel_output_feature] == groups;
+    let of_group = Group::new(c, &input.shape, &kernel.shape);
     let empty = input.numel() == 0 || kernel.numel() == 0;
-    if groups == 1 || !one_each || c.reversed || empty || input.dtype == DType::Bool {
+    if of_group.groups == 1 || of_group.pairs() > MOST_PAIRS || c.reversed || empty || input.dtype == DType::Bool {
         return Ok(None);
     }
     let seen = to.convert(site.input, c.out.accumulator())?;
@@ -47,15 +51,60 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let b = Builder::new("depthwise_kernel");
     let input = b.input("x", InputKind::User, to.ty(seen)?.clone());
     let weights = b.input("k", InputKind::User, kernel);
-    let Some(by_taps) = ByTaps::new(&b, c, input, weights)? else { return Ok(None) };
+    let Some(by_taps) = ByTaps::new(&b, c, of_group, input, weights)? else { return Ok(None) };
     b.output("y", OutputKind::User, by_taps.all(&b)?);
     to.splice(&b.finish(), &[seen, site.kernel]).map(Some)
 }
 
-/// A convolution of one feature to one in each batch group, in the order of its input's dimensions, and in the type that
-/// sums are kept in.
+/// What a batch group takes from the input, and from the kernel: the channels and features of the group whose gradient it is.
+struct Group {
+    groups: usize,
+    channels: usize,
+    features: usize,
+}
+
+impl Group {
+    fn new(c: &Convolution, input: &[usize], kernel: &[usize]) -> Group {
+        let groups = c.batch_group_count;
+        let (channels, features) = (input[c.input_batch] / groups, kernel[c.kernel_output_feature] / groups);
+        Group { groups, channels, features }
+    }
+
+    /// The result has one element for each pair, tap and group.
+    fn pairs(&self) -> usize {
+        self.channels * self.features
+    }
+
+    /// `v` with each group's channels, or features, along `dim` repeated for its pairs, whose features run fastest.
+    fn paired(&self, b: &Builder, v: ValueId, dim: usize, of: Side) -> Result<ValueId> {
+        let (own, at) = match of {
+            Side::Channels => (self.channels, dim + 1),
+            Side::Features => (self.features, dim + 2),
+        };
+        if own == self.pairs() {
+            return Ok(v);
+        }
+        let shape = b.shape(v);
+        let with = |extents: &[usize]| -> Shape {
+            shape[..dim].iter().chain(extents).chain(&shape[dim + 1..]).copied().collect()
+        };
+        let split = b.reshape(v, &with(&[self.groups, own]))?;
+        let dims: Dims = (0..=dim).chain([at]).chain(dim + 3..shape.len() + 2).collect();
+        let repeated = b.broadcast_in_dim(split, &with(&[self.groups, self.channels, self.features]), &dims)?;
+        b.reshape(repeated, &with(&[self.groups * self.pairs()]))
+    }
+}
+
+enum Side {
+    Channels,
+    Features,
+}
+
+/// A convolution of batch groups, in the order of its input's dimensions, and in the type that sums are kept in. Each pair of a
+/// group's channels and features is a group of one and one.
 struct ByTaps<'a> {
     c: &'a Convolution,
+    of_group: Group,
     /// Padded and dilated.
     seen: ValueId,
     /// The convolution's kernel: what came back for each place of the output, so about as large as the input.
@@ -68,12 +117,20 @@ struct ByTaps<'a> {
 
 impl<'a> ByTaps<'a> {
     /// Of a padded input; `None` if the result is empty.
-    fn new(b: &Builder, c: &'a Convolution, seen: ValueId, weights: ValueId) -> Result<Option<ByTaps<'a>>> {
+    fn new(
+        b: &Builder,
+        c: &'a Convolution,
+        of_group: Group,
+        seen: ValueId,
+        weights: ValueId,
+    ) -> Result<Option<ByTaps<'a>>> {
         let mut order: Dims = b.shape(seen).iter().map(|_| 0).collect();
         order[c.input_batch] = c.kernel_output_feature;
         order[c.input_feature] = c.kernel_input_feature;
         c.input_spatial.iter().zip(&c.kernel_spatial).for_each(|(&to, &from)| order[to] = from);
         let weights = b.transpose(b.convert(weights, c.out.accumulator())?, &order)?;
+        let seen = of_group.paired(b, seen, c.input_batch, Side::Channels)?;
+        let weights = of_group.paired(b, weights, c.input_batch, Side::Features)?;
         let (mut window, extents) = (b.shape(seen), b.shape(weights));
         let mut taps = Dims::new();
         for (i, &d) in c.input_spatial.iter().enumerate() {
@@ -82,13 +139,14 @@ impl<'a> ByTaps<'a> {
             taps.push(left / c.strides[i] + 1);
             window[d] = reach;
         }
-        Ok(Some(ByTaps { c, seen, weights, taps, window }))
+        Ok(Some(ByTaps { c, of_group, seen, weights, taps, window }))
     }
 
     fn all(&self, b: &Builder) -> Result<ValueId> {
         let (c, dtype) = (self.c, b.dtype(self.seen));
-        let (count, features) = (self.taps.iter().product(), b.shape(self.seen)[c.input_batch]);
-        let none = b.full(Number::Int(0), dtype, &[count, features])?;
+        let Group { groups, channels, features } = self.of_group;
+        let count = self.taps.iter().product();
+        let none = b.full(Number::Int(0), dtype, &[count, groups * channels * features])?;
         let carried = [none, self.seen, self.weights];
         let done = loops::repeat(b, count, &carried, |b, tap, carried| {
             let &[sums, seen, weights] = carried else { return Err(ir::Error::internal("a loop carries three")) };
@@ -96,11 +154,14 @@ impl<'a> ByTaps<'a> {
             Ok(vec![loops::put_row(b, sums, sum, tap)?, seen, weights])
         })?;
         let n = self.taps.len();
-        let shape: Shape = self.taps.iter().copied().chain([features, 1]).collect();
-        let mut order: Dims = shape.iter().map(|_| 0).collect();
-        (order[c.output_feature], order[c.output_batch]) = (n, n + 1);
+        let with = |extents: &[usize]| -> Shape { self.taps.iter().chain(extents).copied().collect() };
+        let by_pair = b.reshape(done[0], &with(&[groups, channels, features]))?;
+        let by_channel: Dims = (0..n).chain([n + 1, n, n + 2]).collect();
+        let sums = b.reshape(b.transpose(by_pair, &by_channel)?, &with(&[channels, groups * features]))?;
+        let mut order: Dims = (0..n + 2).collect();
+        (order[c.output_batch], order[c.output_feature]) = (n, n + 1);
         c.output_spatial.iter().enumerate().for_each(|(i, &d)| order[d] = i);
-        b.convert(b.transpose(b.reshape(done[0], &shape)?, &order)?, c.out)
+        b.convert(b.transpose(sums, &order)?, c.out)
     }
 
     /// The sums of one tap, numbered in row-major order, by feature.

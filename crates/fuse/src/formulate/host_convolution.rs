@@ -35,7 +35,7 @@ pub(super) const RULE: Rule = Rule {
 /// Multiplications from which a convolution is worth a call.
 const LEAST: usize = 1 << 13;
 /// Channels and features of a group, where there are several: a product is computed for each.
-const LEAST_OF_GROUP: usize = 4;
+pub(super) const LEAST_OF_GROUP: usize = 4;
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let (x, kernel) = (to.ty(site.input)?, to.ty(site.kernel)?);

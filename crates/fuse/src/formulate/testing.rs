@@ -143,9 +143,10 @@ pub(super) fn at(b: &Builder, line: u32) {
 pub(super) enum Groups {
     None,
     Features(usize),
+    /// Few input features in each group, most often one.
     Depthwise,
     Batch(usize),
-    /// One input and one output feature in each batch group, as in the gradient of a depthwise kernel.
+    /// Few images and output features in each batch group, as in the gradient of a depthwise kernel.
     DepthwiseKernel,
     /// One group, and one window that is as large as the input.
     OneWindow,
@@ -168,15 +169,15 @@ fn try_convolution(r: &mut Random, groups: Groups) -> Option<Graph> {
         Groups::Features(g) => (g, 1, batch, g * (per_group + 1)),
         Groups::Depthwise => {
             let g = r.within(2, 4);
-            (g, 1, batch, g)
+            (g, 1, batch, g * r.one_of(&[1, 1, 2, 3]))
         }
         Groups::Batch(g) => (1, g, g * batch, per_group),
         Groups::DepthwiseKernel => {
             let g = r.within(2, 4);
-            (1, g, g, per_group)
+            (1, g, g * r.one_of(&[1, 1, 2, 3]), per_group)
         }
     };
-    let outs = if groups == Groups::DepthwiseKernel { batch_groups } else { outs * feature_groups * batch_groups };
+    let outs = outs * feature_groups * batch_groups;
     let (numbers, kernel_numbers, output) = (r.permutation(n + 2), r.permutation(n + 2), r.permutation(n + 2));
     let some = |r: &mut Random, low, high| -> Dims { (0..n).map(|_| r.within(low, high)).collect() };
     let (extents, window) = match groups {
