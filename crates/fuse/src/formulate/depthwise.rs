@@ -22,13 +22,15 @@
 //! and twice as long for 7x7 (243 against 139).
 
 use super::rebuild::{Range, Rebuild};
-use super::{Rewrite, Rule, Site, host_convolution};
+use super::{Rewrite, Rule, Site};
 use crate::Class;
 use ir::op::{Convolution, SignedDims};
-use ir::{Binary, DType, Dims, Graph, Node, Op, Result, Shape, ValueId};
+use ir::{Binary, DType, Dims, Graph, Node, Op, Result, Shape, TensorType, ValueId};
 
-/// Taps of the largest kernel that is spelled out: the program grows with them.
+/// Taps of the largest kernel that is spelled out, for all channels of a group: the program grows with them.
 const MOST_TAPS: usize = 128;
+/// Channels of a group, where it has several, or its features: with more of both, it is worth a matrix product.
+const MOST_OF_GROUP: usize = 3;
 
 pub(super) const RULE: Rule = Rule {
     name: "depthwise-as-products",
@@ -46,22 +48,20 @@ pub(super) fn is_depthwise(node: &Node, graph: &Graph) -> bool {
 }
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
-    let c = site.attributes;
-    let (input, kernel) = (to.ty(site.input)?.clone(), to.ty(site.kernel)?.clone());
-    let (groups, channels) = (c.feature_group_count, kernel.shape[c.kernel_input_feature]);
-    let taps = c.kernel_spatial.iter().map(|&d| kernel.shape[d]).product::<usize>() * channels;
-    let few = channels == 1 || is_few(channels, kernel.shape[c.kernel_output_feature] / groups);
-    let empty = input.shape.contains(&0) || kernel.shape.contains(&0);
-    if groups == 1 || !few || c.reversed || empty || taps > MOST_TAPS || input.dtype == DType::Bool {
+    if !takes(site.attributes, to.ty(site.input)?, to.ty(site.kernel)?) {
         return Ok(None);
     }
     let Some(depthwise) = Depthwise::new(to, site)? else { return Ok(None) };
-    depthwise.sum(to, taps).map(Some)
+    depthwise.sum(to).map(Some)
 }
 
-/// Whether groups of so many channels and features are too small for a matrix product each.
-pub(super) fn is_few(channels: usize, features: usize) -> bool {
-    channels.min(features) < host_convolution::LEAST_OF_GROUP
+/// Whether a convolution is one of groups that are too small for a matrix product each.
+pub(super) fn takes(c: &Convolution, input: &TensorType, kernel: &TensorType) -> bool {
+    let (groups, channels) = (c.feature_group_count, kernel.shape[c.kernel_input_feature]);
+    let taps = c.kernel_spatial.iter().map(|&d| kernel.shape[d]).fold(channels, usize::saturating_mul);
+    let few = channels == 1 || channels.min(kernel.shape[c.kernel_output_feature] / groups) <= MOST_OF_GROUP;
+    let empty = input.shape.contains(&0) || kernel.shape.contains(&0);
+    groups > 1 && few && taps <= MOST_TAPS && !c.reversed && !empty && input.dtype != DType::Bool
 }
 
 /// A convolution of groups in the order of its input's dimensions, groups in place of features, with the outputs of a group as
@@ -75,6 +75,7 @@ struct Depthwise<'a> {
     extents: Dims,
     /// Of a group.
     channels: usize,
+    taps: usize,
     /// Extents of the sum.
     shape: Shape,
     multiplier: usize,
@@ -103,13 +104,14 @@ impl<'a> Depthwise<'a> {
         if multiplier > 1 {
             shape.insert(c.input_feature + 1, multiplier);
         }
-        let kernel = by_taps(to, site.kernel, c, extents.iter().product::<usize>() * channels, outputs)?;
-        Ok(Some(Depthwise { c, padded, kernel, extents, channels, shape, multiplier }))
+        let taps = extents.iter().product::<usize>() * channels;
+        let kernel = by_taps(to, site.kernel, c, taps, outputs)?;
+        Ok(Some(Depthwise { c, padded, kernel, extents, channels, taps, shape, multiplier }))
     }
 
-    fn sum(&self, to: &mut Rebuild, taps: usize) -> Result<ValueId> {
+    fn sum(&self, to: &mut Rebuild) -> Result<ValueId> {
         let mut sum = self.product(to, 0)?;
-        for tap in 1..taps {
+        for tap in 1..self.taps {
             let product = self.product(to, tap)?;
             sum = to.binary(Binary::Add, sum, product)?;
         }

@@ -22,7 +22,7 @@ use super::{Rewrite, Rule, Site, joined_dims};
 use crate::Class;
 use ir::op::{Convolution, Reducer};
 use ir::ops::loops;
-use ir::{Binary, Builder, DType, Dims, InputKind, Number, Op, OutputKind, Result, Shape, ValueId};
+use ir::{Binary, Builder, DType, Dims, InputKind, Number, Op, OutputKind, Result, Shape, TensorType, ValueId};
 
 /// Parts that are added up at most before their sum is written.
 const MOST_PARTS: usize = 16;
@@ -39,13 +39,11 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
-    let c = site.attributes;
-    let (input, kernel) = (to.ty(site.input)?.clone(), to.ty(site.kernel)?.clone());
-    let of_group = Group::new(c, &input.shape, &kernel.shape);
-    let empty = input.numel() == 0 || kernel.numel() == 0;
-    if of_group.groups == 1 || of_group.pairs() > MOST_PAIRS || c.reversed || empty || input.dtype == DType::Bool {
+    let (c, input, kernel) = (site.attributes, to.ty(site.input)?, to.ty(site.kernel)?.clone());
+    if !takes(c, input, &kernel) {
         return Ok(None);
     }
+    let of_group = Group::new(c, &input.shape, &kernel.shape);
     let seen = to.convert(site.input, c.out.accumulator())?;
     let seen = padded(to, seen, c)?;
     let b = Builder::new("depthwise_kernel");
@@ -54,6 +52,13 @@ fn rewrite(to: &mut Rebuild, site: &Site<'_>) -> Result<Option<ValueId>> {
     let Some(by_taps) = ByTaps::new(&b, c, of_group, input, weights)? else { return Ok(None) };
     b.output("y", OutputKind::User, by_taps.all(&b)?);
     to.splice(&b.finish(), &[seen, site.kernel]).map(Some)
+}
+
+/// Whether a convolution is one of batch groups of few channels and features.
+pub(super) fn takes(c: &Convolution, input: &TensorType, kernel: &TensorType) -> bool {
+    let pairs = Group::new(c, &input.shape, &kernel.shape).pairs();
+    let empty = input.shape.contains(&0) || kernel.shape.contains(&0);
+    c.batch_group_count > 1 && pairs <= MOST_PAIRS && !c.reversed && !empty && input.dtype != DType::Bool
 }
 
 /// What a batch group takes from the input, and from the kernel: the channels and features of the group whose gradient it is.

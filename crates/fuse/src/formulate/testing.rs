@@ -337,6 +337,7 @@ pub(super) fn of_images(r: &mut Random) -> Graph {
         let (images, channels, features) = (r.within(1, 3), r.within(1, 9), r.within(1, 9));
         let some = |r: &mut Random, low, high| -> Dims { (0..n).map(|_| r.within(low, high)).collect() };
         let (image, window) = (some(r, 1, 9), some(r, 1, 4));
+        let dtype = r.one_of(&[DType::F32, DType::F64, DType::F32, DType::F64, DType::BF16, DType::F16]);
         let c = Convolution {
             strides: if form == 1 { some(r, 1, 1) } else { some(r, 1, 3) },
             lhs_dilation: if form == 1 { some(r, 1, 3) } else { some(r, 1, 1) },
@@ -344,7 +345,7 @@ pub(super) fn of_images(r: &mut Random) -> Graph {
             padding: (0..n).map(|_| (r.below(6) as i64 - 1, r.below(6) as i64 - 1)).collect(),
             feature_group_count: if form == 2 { 1 } else { groups },
             batch_group_count: if form == 2 { groups } else { 1 },
-            ..of_form(form, n, r.one_of(&[DType::F32, DType::F64]))
+            ..of_form(form, n, r.one_of(&[dtype, dtype.accumulator()]))
         };
         let first = |dims: [usize; 2], space: &Dims| dims.into_iter().chain(space.iter().copied()).collect::<Shape>();
         let (x, kernel) = match form {
@@ -354,8 +355,8 @@ pub(super) fn of_images(r: &mut Random) -> Graph {
         };
         let b = Builder::new("of_images");
         at(&b, 7);
-        let x = b.input("x", InputKind::User, TensorType { dtype: c.out, shape: x });
-        let k = b.input("k", InputKind::Parameter, TensorType { dtype: c.out, shape: kernel });
+        let x = b.input("x", InputKind::User, TensorType { dtype, shape: x });
+        let k = b.input("k", InputKind::Parameter, TensorType { dtype, shape: kernel });
         let space: Dims = (2..n + 2).collect();
         let k = if form == 1 && r.below(3) > 0 { b.reverse(k, &space).unwrap() } else { k };
         if let Ok(y) = b.convolution(x, k, c) {
