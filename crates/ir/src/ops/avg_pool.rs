@@ -7,7 +7,7 @@ use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::literal::Literal;
-use crate::types::{Shape, TensorType};
+use crate::types::{Dims, Shape, TensorType};
 use crate::{DType, Number, Reducer, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
@@ -52,6 +52,9 @@ pub(super) static OPS: &[OpDef] = &[
             ok("f32[2,3,4,6], f32[2,3,7,6], 3, [2,1], 1, true, false, none"),
             ok("f32[2,3,4,4], f32[2,3,7,6], 3, 2, 1, true, true, none"),
             ok("bf16[3,3,3], bf16[3,6,6], 2, 2, 0, false, true, 5"),
+            ok("f32[2,3,3,4], f32[2,3,5,7], 2, 2, [1,0], true, true, none"),
+            ok("f32[2,3,3,2], f32[2,3,8,6], [2,3], [3,4], [1,1], false, false, none"),
+            ok("f32[2,3,3,5], f32[2,3,8,7], [2,3], [3,1], 0, true, true, none"),
             err("f32[2,3,3,2], f32[2,3,6,6], 2, [], 0, false, true, none", "the gradient is"),
         ],
     )
@@ -141,7 +144,8 @@ fn backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let divisors = divisors(c, b, &pool, &shape[first..], &expected, wide)?;
     let shares = formula(b, [b.convert(grad, wide)?, divisors], |[g, d]| g / d)?;
     let mut window = crate::op::Window::trivial(shape.len());
-    for i in 0..N {
+    let apart = |i: usize| pool.stride[i] >= pool.kernel[i];
+    for i in (0..N).filter(|&i| !apart(i)) {
         let (kernel, stride) = (pool.kernel[i], pool.stride[i]);
         let low = kernel - 1 - pool.padding[i];
         let high = shape[first + i] as i64 + kernel - 1 - low - ((outs[i] as i64 - 1) * stride + 1);
@@ -149,5 +153,31 @@ fn backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         window.base_dilation[first + i] = stride as usize;
         window.padding[first + i] = (low, high);
     }
-    one(b.convert(b.reduce_window(shares, Reducer::Add, window)?, dtype)?)
+    let all_apart = (0..N).all(apart);
+    let mut sums = if all_apart { shares } else { b.reduce_window(shares, Reducer::Add, window)? };
+    for i in (0..N).filter(|&i| apart(i)) {
+        sums = spread(b, sums, first + i, shape[first + i], [pool.kernel[i], pool.stride[i], pool.padding[i]])?;
+    }
+    one(b.convert(sums, dtype)?)
+}
+
+/// Each share along `dim` in all places of its window, where windows do not overlap: nothing is added up.
+fn spread(b: &Builder, shares: ValueId, dim: usize, extent: usize, window: [i64; 3]) -> Result<ValueId> {
+    let [kernel, stride, padding] = window;
+    let mut shape = b.shape(shares);
+    let count = shape[dim];
+    shape.insert(dim + 1, kernel as usize);
+    let dims: Dims = (0..shape.len()).filter(|&d| d != dim + 1).collect();
+    let windows = b.broadcast_in_dim(shares, &shape, &dims)?;
+    let zero = b.scalar(Number::Int(0), b.dtype(shares))?;
+    let pad = |v: ValueId, at: usize, low: i64, high: i64| {
+        let only = |n: i64| -> Vec<i64> { (0..b.rank(v)).map(|d| if d == at { n } else { 0 }).collect() };
+        b.pad(v, zero, &only(low), &only(high), &vec![0; b.rank(v)])
+    };
+    let windows = pad(windows, dim + 1, 0, stride - kernel)?;
+    shape.remove(dim + 1);
+    shape[dim] = count * stride as usize;
+    let places = b.reshape(windows, &shape)?;
+    // What of the last windows, and of the first, lies outside is cut off; what no window reaches gets nothing.
+    pad(places, dim, -padding, extent as i64 + padding - shape[dim] as i64)
 }
