@@ -63,7 +63,7 @@ def test_what_is_written_for_the_cpu() -> None:
         plain, fused = (torchtpu.lower(model.eval(), x, stage=stage) for stage in ("core", "fused"))
     assert plain.count("convolution(") == 3
     assert "feature_group_count:8" in plain and "feature_group_count:8" not in fused
-    assert "output_feature:3" in fused, "features come last"
+    assert fused.count("convolution(") == 1, "groups of few are products"
 
 
 def test_every_process_writes_the_same() -> None:

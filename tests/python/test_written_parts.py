@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torchtpu
 from fused_at_once import fused_at_once
 from torch import Tensor
 from torch.nn import functional
@@ -128,3 +129,29 @@ def test_parts_are_computed_from_what_was_there_before(seed: int) -> None:
             torch.testing.assert_close(
                 value, wanted, rtol=1e-5, atol=1e-5, msg=lambda m, i=i, mode=mode: f"{mode}, {i}: {m}"
             )
+
+
+SHIFTED: dict[str, Callable[[Tensor], Tensor]] = {
+    "down": lambda x: x.slice_scatter(x[:-1], 0, 1),
+    "up, and to the left": lambda x: x.slice_scatter(x[1:], 0, 0, -1).slice_scatter(x[:, 2:], 1, 0, -2),
+    "of what was written": lambda x: x.slice_scatter(x[:2] * 2, 0, 3, 5).slice_scatter(x[3:5], 0, 0, 2),
+    "a circular border": lambda x: functional.pad(x[None, None], (2, 1, 3, 0), mode="circular"),
+    "a circular border of what is cut": lambda x: functional.pad(x[None, None], (2, -1, -1, 3), mode="circular"),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_parts_that_are_moved_are_joined(name: str) -> None:
+    shifted, x = SHIFTED[name], torch.randn(6, 5)
+    torch.testing.assert_close(torch.compile(shifted, backend="torchtpu")(x), shifted(x), rtol=0, atol=0)
+    gradients = []
+    for f in (shifted, torch.compile(shifted, backend="torchtpu")):
+        own = x.clone().requires_grad_()
+        f(own).sin().sum().backward()
+        gradients.append(own.grad)
+    torch.testing.assert_close(*gradients)
+
+
+def test_moved_rows_are_joined_without_choices() -> None:
+    program = torchtpu.lower(SHIFTED["down"], torch.randn(6, 5), stage="fused")
+    assert " = concatenate(" in program and " = select " not in program

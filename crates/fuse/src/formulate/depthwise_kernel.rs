@@ -81,10 +81,10 @@ impl Group {
     }
 
     /// `v` with each group's channels, or features, along `dim` repeated for its pairs, whose features run fastest.
-    fn paired(&self, b: &Builder, v: ValueId, dim: usize, of: Side) -> Result<ValueId> {
+    fn paired(&self, b: &Builder, v: ValueId, dim: usize, of: Of) -> Result<ValueId> {
         let (own, at) = match of {
-            Side::Channels => (self.channels, dim + 1),
-            Side::Features => (self.features, dim + 2),
+            Of::Channels => (self.channels, dim + 1),
+            Of::Features => (self.features, dim + 2),
         };
         if own == self.pairs() {
             return Ok(v);
@@ -100,7 +100,7 @@ impl Group {
     }
 }
 
-enum Side {
+enum Of {
     Channels,
     Features,
 }
@@ -134,8 +134,8 @@ impl<'a> ByTaps<'a> {
         order[c.input_feature] = c.kernel_input_feature;
         c.input_spatial.iter().zip(&c.kernel_spatial).for_each(|(&to, &from)| order[to] = from);
         let weights = b.transpose(b.convert(weights, c.out.accumulator())?, &order)?;
-        let seen = of_group.paired(b, seen, c.input_batch, Side::Channels)?;
-        let weights = of_group.paired(b, weights, c.input_batch, Side::Features)?;
+        let seen = of_group.paired(b, seen, c.input_batch, Of::Channels)?;
+        let weights = of_group.paired(b, weights, c.input_batch, Of::Features)?;
         let (mut window, extents) = (b.shape(seen), b.shape(weights));
         let mut taps = Dims::new();
         for (i, &d) in c.input_spatial.iter().enumerate() {

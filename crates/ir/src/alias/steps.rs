@@ -96,7 +96,8 @@ impl Step {
             Step::Slice { from, start, limit, stride } if stride.iter().all(|&s| s == 1) => {
                 // An eager op has a storage's old value as an input of its own.
                 if starts == Starts::Constants && reads_other_elements(&b.graph(), before()?, v, start, limit) {
-                    return update(b, before()?, v, from, start, limit, stride);
+                    let joined = joined(b, before()?, v, from, start, limit)?;
+                    return joined.map_or_else(|| update(b, before()?, v, from, start, limit, stride), Ok);
                 }
                 let mut operands = Operands::from_slice(&[before()?, v]);
                 for d in 0..from.len() {
@@ -134,6 +135,26 @@ fn position(b: &Builder, starts: Starts, start: usize, whole: bool) -> Result<Va
         Starts::Inputs if !whole => Ok(b.position_input(start)),
         _ => b.scalar(Number::Int(start as i64), DType::I64),
     }
+}
+
+/// `before` with `v` from `start` to `limit`, as what lies before, `v`, and what lies behind: where `v` is a part of something
+/// as it is, and only one dimension is not written whole. Joined parts of joined parts are simplified, as choices are not.
+fn joined(
+    b: &Builder,
+    before: ValueId,
+    v: ValueId,
+    from: &[usize],
+    start: &[usize],
+    limit: &[usize],
+) -> Result<Option<ValueId>> {
+    let mut partial = (0..from.len()).filter(|&d| limit[d] - start[d] < from[d]);
+    let (Some(dim), None) = (partial.next(), partial.next()) else { return Ok(None) };
+    if !matches!(b.graph().node(v).op, Op::Slice { .. }) {
+        return Ok(None);
+    }
+    let outside = |low: usize, high: usize| (low < high).then(|| b.slice_dim(before, dim, low, high, 1)).transpose();
+    let parts = [outside(0, start[dim])?, Some(v), outside(limit[dim], from[dim])?];
+    b.concatenate(&parts.into_iter().flatten().collect::<Vec<_>>(), dim).map(Some)
 }
 
 /// `before` with `v` at `start, start + stride, ...`, as a choice between the two.
