@@ -93,19 +93,18 @@ impl Step {
                 b.transpose(v, &inverse)
             }
             Step::Reshape { from, .. } => b.reshape(v, from),
+            Step::Slice { from, start, limit, stride } if starts == Starts::Constants => {
+                put(b, before()?, v, &Part { from, start, limit, stride })
+            }
             Step::Slice { from, start, limit, stride } if stride.iter().all(|&s| s == 1) => {
-                // An eager op has a storage's old value as an input of its own.
-                if starts == Starts::Constants && reads_other_elements(&b.graph(), before()?, v, start, limit) {
-                    let joined = joined(b, before()?, v, from, start, limit)?;
-                    return joined.map_or_else(|| update(b, before()?, v, from, start, limit, stride), Ok);
-                }
+                // An eager op has a storage's old value as an input of its own: nothing is known of it.
                 let mut operands = Operands::from_slice(&[before()?, v]);
                 for d in 0..from.len() {
                     operands.push(position(b, starts, start[d], limit[d] - start[d] == from[d])?);
                 }
-                b.push(Op::DynamicUpdateSlice, &operands, vec![]) // XLA does it in place
+                b.push(Op::DynamicUpdateSlice, &operands, vec![])
             }
-            Step::Slice { from, start, limit, stride } => update(b, before()?, v, from, start, limit, stride),
+            Step::Slice { from, start, limit, stride } => update(b, before()?, v, &Part { from, start, limit, stride }),
             Step::Extend { from, .. } => b.slice(v, &none(from.len()), from, &ones(from.len())),
             Step::Broadcast { dims, .. } => {
                 // A repeated place is never written, so all other dimensions have extent 1.
@@ -137,16 +136,66 @@ fn position(b: &Builder, starts: Starts, start: usize, whole: bool) -> Result<Va
     }
 }
 
-/// `before` with `v` from `start` to `limit`, as what lies before, `v`, and what lies behind: where `v` is a part of something
+/// Where a slice lies in a tensor of the shape `from`.
+struct Part<'a> {
+    from: &'a Shape,
+    start: &'a Dims,
+    limit: &'a Dims,
+    stride: &'a Dims,
+}
+
+impl Part<'_> {
+    /// What to pad the slice by, for its elements to be where they come from.
+    fn around(&self) -> (SignedDims, SignedDims, Dims) {
+        let low = self.start.iter().map(|&s| s as i64).collect();
+        let high = (0..self.from.len())
+            .map(|d| {
+                let n = (self.limit[d] - self.start[d]).div_ceil(self.stride[d]);
+                (self.from[d] - self.start[d] - ((n - 1) * self.stride[d] + 1)) as i64
+            })
+            .collect();
+        (low, high, self.stride.iter().map(|&s| s - 1).collect())
+    }
+}
+
+/// `before` with `v` in the place of a part, in the way that simplifies best.
+fn put(b: &Builder, before: ValueId, v: ValueId, part: &Part<'_>) -> Result<ValueId> {
+    if let Some(number) = fill(b, before) {
+        let (low, high, interior) = part.around();
+        return b.pad(v, number, &low, &high, &interior);
+    }
+    if part.stride.iter().any(|&s| s != 1) {
+        return update(b, before, v, part);
+    }
+    if reads_other_elements(&b.graph(), before, v, part.start, part.limit) {
+        let joined = joined(b, before, v, part)?;
+        return joined.map_or_else(|| update(b, before, v, part), Ok);
+    }
+    let mut operands = Operands::from_slice(&[before, v]);
+    for &start in part.start {
+        operands.push(b.scalar(Number::Int(start as i64), DType::I64)?);
+    }
+    b.push(Op::DynamicUpdateSlice, &operands, vec![]) // XLA does it in place
+}
+
+/// The one number that all elements of `v` are, if it was made by filling.
+fn fill(b: &Builder, v: ValueId) -> Option<ValueId> {
+    let graph = b.graph();
+    let mut v = v;
+    loop {
+        let node = graph.node(v);
+        match &node.op {
+            Op::BroadcastInDim { dims, .. } if dims.is_empty() => return Some(node.operands[0]),
+            Op::Slice { .. } | Op::Reshape { .. } | Op::Transpose { .. } => v = node.operands[0],
+            _ => return None,
+        }
+    }
+}
+
+/// `before` with `v` in the place of a part, as what lies before, `v`, and what lies behind: where `v` is a part of something
 /// as it is, and only one dimension is not written whole. Joined parts of joined parts are simplified, as choices are not.
-fn joined(
-    b: &Builder,
-    before: ValueId,
-    v: ValueId,
-    from: &[usize],
-    start: &[usize],
-    limit: &[usize],
-) -> Result<Option<ValueId>> {
+fn joined(b: &Builder, before: ValueId, v: ValueId, part: &Part<'_>) -> Result<Option<ValueId>> {
+    let &Part { from, start, limit, .. } = part;
     let mut partial = (0..from.len()).filter(|&d| limit[d] - start[d] < from[d]);
     let (Some(dim), None) = (partial.next(), partial.next()) else { return Ok(None) };
     if !matches!(b.graph().node(v).op, Op::Slice { .. }) {
@@ -157,24 +206,9 @@ fn joined(
     b.concatenate(&parts.into_iter().flatten().collect::<Vec<_>>(), dim).map(Some)
 }
 
-/// `before` with `v` at `start, start + stride, ...`, as a choice between the two.
-fn update(
-    b: &Builder,
-    before: ValueId,
-    v: ValueId,
-    from: &Shape,
-    start: &Dims,
-    limit: &Dims,
-    stride: &Dims,
-) -> Result<ValueId> {
-    let low: SignedDims = start.iter().map(|&s| s as i64).collect();
-    let high: SignedDims = (0..from.len())
-        .map(|d| {
-            let n = (limit[d] - start[d]).div_ceil(stride[d]);
-            (from[d] - start[d] - ((n - 1) * stride[d] + 1)) as i64
-        })
-        .collect();
-    let interior: Dims = stride.iter().map(|&s| s - 1).collect();
+/// `before` with `v` in the place of a part, as a choice between the two.
+fn update(b: &Builder, before: ValueId, v: ValueId, part: &Part<'_>) -> Result<ValueId> {
+    let (low, high, interior) = part.around();
     let spread = b.pad(v, b.scalar(Number::Int(0), b.dtype(v))?, &low, &high, &interior)?;
     let here = b.full(Number::Bool(true), DType::Bool, &b.shape(v))?;
     let mask = b.pad(here, b.scalar(Number::Bool(false), DType::Bool)?, &low, &high, &interior)?;
