@@ -126,7 +126,9 @@ func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<3x3x5x5xf32
   %2 = stablehlo.custom_call @torchtpu.convolution(%d, %c) {api_version = 4 : i32}
       : (tensor<2x3x8x8xf32>, tensor<3x3x5x5xf32>) -> tensor<2x3x4x4xf32>
   %3 = stablehlo.custom_call @torchtpu.function(%a) {api_version = 4 : i32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  return %0, %1, %2, %3 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>, tensor<2x3xf32>
+  %4 = stablehlo.custom_call @torchtpu.lapack(%c) {api_version = 4 : i32} : (tensor<3x3x5x5xf32>) -> tensor<2x3xf32>
+  %5 = stablehlo.add %3, %4 : tensor<2x3xf32>
+  return %0, %1, %2, %5 : tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x3x4x4xf32>, tensor<2x3xf32>
 }
 "#;
 
@@ -160,7 +162,8 @@ fn text_for_the_cpu_plugin_is_shown_optimized_and_kept_from_tpus() {
         assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(calls[0]) && stderr(&refused).contains(&place), "{}", stderr(&refused));
     };
-    shown(HOST_CALLS, &["torchtpu.product", "torchtpu.barrier", "torchtpu.convolution", "torchtpu.function"]);
+    let calls = ["product", "barrier", "convolution", "function", "lapack"].map(|name| format!("torchtpu.{name}"));
+    shown(HOST_CALLS, &calls.each_ref().map(|call| &call[..]));
     shown(&text_for_the_cpu(), &["torchtpu.product"]);
 }
 

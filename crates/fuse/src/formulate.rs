@@ -3,7 +3,7 @@
 //! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are
 //! said otherwise ([`depthwise`]), or are matrix products and said so ([`single_window`]); the graph is laid out with features
 //! last ([`layout`]); what is left of groups becomes loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]).
-//! Where the host offers to multiply, it gets convolutions, which come first then since it takes them as they lie
+//! Where the host offers to multiply, it gets factorisations ([`host_lapack`]), convolutions, which come first then since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]), and functions that take vectors
 //! ([`host_function`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
@@ -28,6 +28,7 @@ mod grouped;
 mod host_convolution;
 mod host_finish;
 mod host_function;
+mod host_lapack;
 mod host_product;
 mod joined_dims;
 mod layout;
@@ -69,8 +70,8 @@ pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
 /// # Errors
 /// As [`formulate`].
 pub(crate) fn prepared(graph: &Graph, changes: &mut Changes) -> Result<Option<Graph>> {
-    let transforms = graph.nodes().iter().any(|node| matches!(node.op, Op::Fft { .. }) || !node.bodies.is_empty());
-    let is_wanted = transforms && changes.options().platform == Platform::Tpu;
+    let says = |node: &Node| matches!(node.op, Op::Fft { .. } | Op::Lapack { .. }) || !node.bodies.is_empty();
+    let is_wanted = changes.options().platform != Platform::Cpu && graph.nodes().iter().any(says);
     is_wanted.then(|| Formulating { changes, within: None }.prepared(graph)).transpose()
 }
 
@@ -161,7 +162,7 @@ const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_d
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [fourier::TOLD, counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
+    [host_lapack::TOLD, fourier::TOLD, counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
         .into_iter()
         .chain(BEFORE_LAYOUT.iter().map(of))
         .chain([layout::TOLD])
@@ -194,8 +195,9 @@ impl Formulating<'_> {
             let graph = apart::apart(&graph, self.changes, self.within)?;
             return phases::phased(&graph, self.changes, self.within);
         }
-        let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
+        let graph = if with_blas { &host_lapack::left_to_the_host(graph, self.changes, self.within)? } else { graph };
+        let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let before: &[Rule] = if with_blas && as_they_lie::is_better(&graph) { &[host_convolution::RULE] } else { &[] };
         let graph = self.ops(&graph, before)?;
         let mut graph = self.ops(&graph, BEFORE_LAYOUT)?;
@@ -216,13 +218,15 @@ impl Formulating<'_> {
         self.ops(&graph, OF_LOOPS)
     }
 
-    /// `graph`, for a TPU, as the rules are to find it.
+    /// `graph` as the rules are to find it, for a TPU or where the host takes calls.
     fn prepared(&mut self, graph: &Graph) -> Result<Graph> {
+        let is_tpu = self.changes.options().platform == Platform::Tpu;
+        let graph = if is_tpu { graph } else { &host_lapack::left_to_the_host(graph, self.changes, self.within)? };
         let graph = graph.map_bodies(|body, holder| {
             let within = Some(self.within.unwrap_or(holder));
             Formulating { changes: self.changes, within }.prepared(body)
         })?;
-        fourier::as_products(&graph, self.changes, self.within)
+        if is_tpu { fourier::as_products(&graph, self.changes, self.within) } else { Ok(graph) }
     }
 
     /// `graph` with its bodies formulated.

@@ -58,6 +58,7 @@ pub enum Kind {
     TopK,
     Fft,
     RngBitGenerator,
+    Lapack,
     While,
     If,
     GetTupleElement,
@@ -67,7 +68,7 @@ pub enum Kind {
     HostBinary,
 }
 
-const KINDS: [(&str, Kind); 32] = [
+const KINDS: [(&str, Kind); 33] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -93,6 +94,7 @@ const KINDS: [(&str, Kind); 32] = [
     ("top_k", Kind::TopK),
     ("fft", Kind::Fft),
     ("rng_bit_generator", Kind::RngBitGenerator),
+    ("lapack", Kind::Lapack),
     ("while", Kind::While),
     ("if", Kind::If),
     ("get_tuple_element", Kind::GetTupleElement),
@@ -136,6 +138,7 @@ impl Head {
             Op::TopK { .. } => Kind::TopK,
             Op::Fft { .. } => Kind::Fft,
             Op::RngBitGenerator { .. } => Kind::RngBitGenerator,
+            Op::Lapack { .. } => Kind::Lapack,
             Op::While => Kind::While,
             Op::If => Kind::If,
             Op::GetTupleElement { .. } => Kind::GetTupleElement,

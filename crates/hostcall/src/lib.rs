@@ -4,12 +4,14 @@
 mod convolution;
 mod finish;
 mod function;
+mod lapack;
 mod product;
 mod share;
 
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
 pub use finish::Finish;
 pub use function::Function;
+pub use lapack::Lapack;
 pub use product::{Batch, Product, Strides, Tile};
 
 /// What programs call for a tensor as it is, in memory: the result is the first operand's. Loops before and after the call are not

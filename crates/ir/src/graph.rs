@@ -40,7 +40,7 @@ pub struct Node {
     pub op: Op,
     /// From what, all earlier in the arena.
     pub operands: Operands,
-    /// The bodies of `while` and `if`.
+    /// The bodies of `while` and `if`, and what says an op in others.
     pub bodies: Vec<Arc<Graph>>,
     /// The type of the value, as inference gives it.
     pub ty: Type,
@@ -184,14 +184,14 @@ impl Graph {
     }
 
     /// This graph with each body as `each` makes it, which gets the location of the node that holds it; a body that several
-    /// nodes share is made once.
+    /// nodes share is made once. Bodies of what the host computes stay as they are: nobody runs them.
     ///
     /// # Errors
     /// Those of `each`.
     pub fn map_bodies<E>(&self, mut each: impl FnMut(&Graph, LocId) -> Result<Graph, E>) -> Result<Graph, E> {
         let mut known: FxHashMap<*const Graph, Arc<Graph>> = FxHashMap::default();
         let mut graph = self.clone();
-        for node in &mut graph.nodes {
+        for node in graph.nodes.iter_mut().filter(|node| !matches!(node.op, Op::Lapack { host: true, .. })) {
             for body in &mut node.bodies {
                 let made = match known.entry(Arc::as_ptr(body)) {
                     Entry::Occupied(made) => made.get().clone(),

@@ -17,6 +17,7 @@ pub fn infer(op: &Op, args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
         Op::GetTupleElement { index } => return element(args, *index),
         Op::While => return infer_while(args, bodies),
         Op::If => return infer_if(args, bodies),
+        Op::Lapack { .. } => return infer_lapack(args, bodies),
         _ => infer_tensors(op, &tensors(args)?)?,
     };
     let parts = match &ty {
@@ -159,7 +160,9 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             ensure!(matches!(dtype, DType::U32 | DType::U64), "random bits come as u32 or u64, not {dtype}");
             Type::Tuple(vec![state.clone(), TensorType { dtype: *dtype, shape: shape.clone() }])
         }
-        Op::While | Op::If | Op::GetTupleElement { .. } => invalid!("handled before tensors are asked for"),
+        Op::While | Op::If | Op::Lapack { .. } | Op::GetTupleElement { .. } => {
+            invalid!("handled before tensors are asked for")
+        }
     })
 }
 
@@ -602,6 +605,12 @@ fn infer_if(args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
     let result = gives(then)?;
     ensure!(gives(otherwise)? == result, "the two bodies give different types");
     Ok(Type::Tuple(result))
+}
+
+fn infer_lapack(args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
+    let [body] = bodies else { invalid!("takes one body, got {}", bodies.len()) };
+    takes(body, args)?;
+    Ok(Type::Tuple(gives(body)?))
 }
 
 /// Between types of different width, the parts of the wider element run along a last dimension of the other tensor.

@@ -7,7 +7,7 @@
 use crate::dtype::DType;
 use crate::literal::Literal;
 use crate::types::{Dims, Shape};
-use hostcall::Function;
+use hostcall::{Function, Lapack};
 use serde::{Deserialize, Serialize};
 
 /// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
@@ -170,6 +170,15 @@ pub enum Op {
     HostUnary(Unary),
     /// Likewise of two operands ([`Binary::hosted`]), of which one may be a 0-d tensor, a number for all elements.
     HostBinary(Binary),
+    /// What LAPACK has a routine for, which `bodies[0]` says in other ops: another way to the same results, but for rounding and for
+    /// what a factorisation leaves open, such as signs. Gives a tuple of the body's outputs.
+    Lapack {
+        /// What is computed.
+        of: Lapack,
+        /// Left to the host, for a program that runs where host calls are offered.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        host: bool,
+    },
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
     RngBitGenerator {

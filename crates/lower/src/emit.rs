@@ -5,7 +5,7 @@ use crate::chains;
 use crate::constant::{filled, greatest, identity, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
-use hostcall::{Finish, Function, Product};
+use hostcall::{Finish, Function, Lapack, Product};
 use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
@@ -291,6 +291,8 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::HostUnary(u) => self.host_function(hlo(CALL), u.hosted(), types)?,
             Op::HostBinary(b) => self.host_function(hlo(CALL), b.hosted(), types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
+            Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
+            Op::Lapack { .. } => return self.said_in_ops(node, args),
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
         };
@@ -347,7 +349,7 @@ impl<'s, 'c> Scope<'s, 'c> {
         let &[lhs, rhs, ..] = types else { return Err(internal("takes two operands")) };
         let product = d.strided(lhs, rhs).ok_or_else(|| internal("no BLAS takes it"))?;
         let out = lhs.rank() + rhs.rank() - d.lhs_batch.len() - 2 * d.lhs_contract.len();
-        self.host_call(i, Product::TARGET, &finish.encode(product.encode()), types, out)
+        self.host_call(i, Product::TARGET, &finish.encode(product.encode()), types, &[out])
     }
 
     fn host_convolution(
@@ -359,7 +361,7 @@ impl<'s, 'c> Scope<'s, 'c> {
     ) -> Result<Instruction<'c>> {
         let &[x, kernel, ..] = types else { return Err(internal("takes two operands")) };
         let windows = c.windows(x, kernel).ok_or_else(|| internal("the host has no such convolution"))?;
-        self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, x.rank())
+        self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, &[x.rank()])
     }
 
     fn host_function(
@@ -370,7 +372,13 @@ impl<'s, 'c> Scope<'s, 'c> {
     ) -> Result<Instruction<'c>> {
         let function = function.ok_or_else(|| internal("the host has no such function"))?;
         let out = types.iter().map(|ty| ty.rank()).max().unwrap_or_default();
-        self.host_call(i, Function::TARGET, &function.encode(), types, out)
+        self.host_call(i, Function::TARGET, &function.encode(), types, &[out])
+    }
+
+    fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {
+        let Type::Tuple(results) = ty else { return Err(internal("gives a tuple")) };
+        let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
+        self.host_call(i, Lapack::TARGET, &of.encode(), types, &ranks)
     }
 
     /// A call that gives back the memory it was given first.
@@ -384,14 +392,14 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("result_layouts", s.in_rows(&ranks[..1])?))
     }
 
-    /// A call of what `runtime` registers, whose operands and result, which has rank `out`, are in rows.
+    /// A call of what `runtime` registers, whose operands and results, which have the ranks `outs`, are in rows.
     fn host_call(
         &self,
         i: Instruction<'c>,
         target: &str,
         numbers: &[i64],
         types: &[&TensorType],
-        out: usize,
+        outs: &[usize],
     ) -> Result<Instruction<'c>> {
         let s = self.session;
         let ranks: SmallVec<[usize; 4]> = types.iter().map(|t| t.rank()).collect();
@@ -399,7 +407,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("api_version", s.typed_call()?)
             .with("backend_config", s.named_integers(hostcall::ATTRIBUTE, numbers)?)
             .with("operand_layouts", s.in_rows(&ranks)?)
-            .with("result_layouts", s.in_rows(&[out])?))
+            .with("result_layouts", s.in_rows(outs)?))
     }
 
     fn convolution(&self, i: Instruction<'c>, c: &Convolution, dtype: DType) -> Result<Instruction<'c>> {
@@ -501,6 +509,13 @@ impl<'s, 'c> Scope<'s, 'c> {
             .with("dimension", s.index(dim)?)
             .with("is_stable", s.boolean(stable))
             .region(comparator))
+    }
+
+    /// The ops of a body that says what `node` is, in the place of the node.
+    fn said_in_ops(&self, node: &Node, args: &[V<'c>]) -> Result<Values<'c>> {
+        let [body] = &node.bodies[..] else { return Err(internal("takes one body")) };
+        let inner = Scope { session: self.session, block: self.block, location: self.location, depth: self.depth + 1 };
+        inner.graph(body, args)
     }
 
     fn while_loop(&self, node: &Node, args: &[V<'c>]) -> Result<Instruction<'c>> {

@@ -5,14 +5,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../runtime/tests/common/blas.rs"]
+mod blas;
 mod judge;
 mod machine;
 mod programs;
 
+use hostcall::Lapack;
 use ir::ops::sample::{Results, bind, data, expand_for};
 use ir::ops::{Schema, all, find};
-use ir::{DType, InputKind, Literal, Number};
+use ir::{DType, Graph, InputKind, Literal, Node, Number, Op};
 use judge::*;
+use std::collections::BTreeSet;
 
 const SUMS: Tolerance = Tolerance { ulps: 64.0, floor: 4.0 };
 
@@ -46,6 +50,55 @@ fn every_sample_of_the_third_quarter() {
 #[test]
 fn every_sample_of_the_last_quarter() {
     every_fourth(3);
+}
+
+/// Those factorisations that the tests' BLAS has; `test_factorisations.py` compares all with PyTorch's.
+#[test]
+fn every_sample_of_the_hosts_factorisations() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    let mut asked = BTreeSet::new();
+    for def in all()
+        .filter(|def| ["lu", "solve", "cholesky", "triangular", "inv", "det"].iter().any(|w| def.schema.contains(w)))
+    {
+        let name = Schema::parse(def.schema).unwrap().name;
+        let entry = find(&name).unwrap();
+        for sample in def.samples.iter().filter(|s| s.error.is_none()) {
+            let args = bind(entry.schema, sample.args).unwrap();
+            let inputs = data::literals(&args, 1, false);
+            let expansion = expand_for(&entry, &args, &inputs).unwrap();
+            let Some(graph) = by_the_host(&expansion.graph, &mut asked) else {
+                continue;
+            };
+            j.compare(&format!("{name}({}) by the host", sample.args), &graph, &inputs, SUMS);
+        }
+    }
+    let triangles = |upper, unit| format!("{:?}", Lapack::Triangular { upper, unit });
+    let mut wanted =
+        vec![triangles(false, false), triangles(true, false), triangles(false, true), triangles(true, true)];
+    wanted.extend([Lapack::Lu, Lapack::Order, Lapack::Cholesky].map(|of| format!("{of:?}")));
+    assert!(wanted.iter().all(|of| asked.contains(of)), "{asked:?}");
+}
+
+/// `graph` with its factorisations left to the host, and added to those `asked` for; `None` if there are none, or others than it has.
+fn by_the_host(graph: &Graph, asked: &mut BTreeSet<String>) -> Option<Graph> {
+    let has = |of| matches!(of, Lapack::Lu | Lapack::Order | Lapack::Cholesky | Lapack::Triangular { .. });
+    let (mut made, mut any) = (Graph::new(graph.name.clone()), false);
+    (made.inputs, made.outputs, made.locs) = (graph.inputs.clone(), graph.outputs.clone(), graph.locs.clone());
+    for node in graph.nodes() {
+        let op = match node.op {
+            Op::Lapack { of, .. } if has(of) => {
+                asked.insert(format!("{of:?}"));
+                any = true;
+                Op::Lapack { of, host: true }
+            }
+            Op::Lapack { .. } => return None,
+            ref op => op.clone(),
+        };
+        made.push(Node { op, ..node.clone() });
+    }
+    any.then_some(made)
 }
 
 /// Compares the samples of every fourth op, from `first` on.

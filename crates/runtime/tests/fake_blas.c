@@ -1,4 +1,7 @@
-/* Products as MKL names and takes them, one element after the other. ADD is what a BLAS that errs adds. */
+/* Products and factorisations as MKL names and takes them, one element after the other. ADD is what a BLAS that errs adds. */
+
+#include <complex.h>
+#include <math.h>
 
 #ifndef ADD
 #define ADD 0
@@ -20,6 +23,76 @@
 
 GEMM(sgemm_, float)
 GEMM(dgemm_, double)
+
+/* Factors without recursion or blocks. Columns, as everywhere in LAPACK. */
+#define AT(a, i, j) a[(i) + (long)(j) * *lda]
+
+#define FACTORS(c, T)                                                                                             \
+    void c##getrf_(const int *m, const int *n, T *a, const int *lda, int *pivots, int *info) {                    \
+        *info = 0;                                                                                                \
+        for (int k = 0; k < (*m < *n ? *m : *n); k++) {                                                           \
+            int found = k;                                                                                        \
+            for (int i = k; i < *m; i++)                                                                          \
+                if (fabs(creal(AT(a, i, k))) + fabs(cimag(AT(a, i, k))) >                                         \
+                    fabs(creal(AT(a, found, k))) + fabs(cimag(AT(a, found, k))))                                  \
+                    found = i;                                                                                    \
+            pivots[k] = found + 1;                                                                                \
+            if (AT(a, found, k) == 0) {                                                                           \
+                *info = *info ? *info : k + 1;                                                                    \
+                continue;                                                                                         \
+            }                                                                                                     \
+            for (int j = 0; j < *n; j++) {                                                                        \
+                T own = AT(a, k, j);                                                                              \
+                AT(a, k, j) = AT(a, found, j);                                                                    \
+                AT(a, found, j) = own;                                                                            \
+            }                                                                                                     \
+            for (int i = k + 1; i < *m; i++) {                                                                    \
+                AT(a, i, k) /= AT(a, k, k);                                                                       \
+                for (int j = k + 1; j < *n; j++) AT(a, i, j) -= AT(a, i, k) * AT(a, k, j);                        \
+            }                                                                                                     \
+        }                                                                                                         \
+    }                                                                                                             \
+    /* Upper ones only: A = U^H U. */                                                                             \
+    void c##potrf_(const char *uplo, const int *n, T *a, const int *lda, int *info) {                             \
+        *info = *uplo == 'U' ? 0 : -1;                                                                            \
+        for (int k = 0; k < *n && !*info; k++) {                                                                  \
+            double head = creal(AT(a, k, k));                                                                     \
+            if (!(head > 0)) *info = k + 1;                                                                       \
+            for (int j = *n - 1; j >= k && !*info; j--) AT(a, k, j) /= sqrt(head);                                \
+            if (!*info) AT(a, k, k) = sqrt(head);                                                                 \
+            for (int j = k + 1; j < *n && !*info; j++)                                                            \
+                for (int i = k + 1; i <= j; i++) AT(a, i, j) -= conj(AT(a, k, i)) * AT(a, k, j);                  \
+        }                                                                                                         \
+    }                                                                                                             \
+    /* From the right only: X A = B. */                                                                           \
+    void c##trsm_(const char *side, const char *uplo, const char *way, const char *diag, const int *m,            \
+                  const int *n, const T *alpha, const T *a, const int *lda, T *b, const int *ldb) {               \
+        for (int i = 0; i < *m; i++)                                                                              \
+            for (int step = 0; step < *n; step++) {                                                               \
+                int j = *uplo == 'U' ? step : *n - 1 - step;                                                      \
+                T sum = *alpha * b[i + (long)j * *ldb];                                                           \
+                for (int k = *uplo == 'U' ? 0 : j + 1; k < (*uplo == 'U' ? j : *n); k++)                          \
+                    sum -= b[i + (long)k * *ldb] * AT(a, k, j);                                                   \
+                b[i + (long)j * *ldb] = *side != 'R' || *way != 'N' ? NAN : *diag == 'U' ? sum : sum / AT(a, j, j); \
+            }                                                                                                     \
+    }                                                                                                             \
+    int c##geqrf_(void) { return -1; }                                                                            \
+    int c##gesdd_(void) { return -1; }                                                                            \
+    int c##geev_(void) { return -1; }
+
+FACTORS(s, float)
+FACTORS(d, double)
+FACTORS(c, float complex)
+FACTORS(z, double complex)
+
+int sormqr_(void) { return -1; }
+int dormqr_(void) { return -1; }
+int cunmqr_(void) { return -1; }
+int zunmqr_(void) { return -1; }
+int ssyevd_(void) { return -1; }
+int dsyevd_(void) { return -1; }
+int cheevd_(void) { return -1; }
+int zheevd_(void) { return -1; }
 
 static _Thread_local int threads = 0;
 

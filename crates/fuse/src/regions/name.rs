@@ -1,5 +1,6 @@
 //! What a region is called: the patterns that people know, in the order of the program, as in `rmsnorm+matmul`.
 
+use hostcall::Lapack;
 use ir::{Binary, Graph, Op, OutputKind, Reducer, Unary, ValueId};
 
 /// Words in a name, at most.
@@ -267,6 +268,7 @@ impl Named<'_> {
             Op::RngBitGenerator { .. } => "random_bits",
             Op::While => "while",
             Op::If => "if",
+            Op::Lapack { of, .. } => lapack_word(*of),
             Op::Input { .. } | Op::Constant(_) | Op::Iota { .. } | Op::BroadcastInDim { .. } => return None,
             Op::Reshape { .. } | Op::GetTupleElement { .. } => return None,
         })
@@ -314,6 +316,20 @@ impl Named<'_> {
             Binary::And | Binary::Or | Binary::Xor => "select",
             _ => "function",
         }
+    }
+}
+
+fn lapack_word(of: Lapack) -> &'static str {
+    match of {
+        Lapack::Lu => "lu",
+        Lapack::Order => "pivots",
+        Lapack::Qr => "qr",
+        Lapack::Reflected { .. } => "reflections",
+        Lapack::Cholesky => "cholesky",
+        Lapack::Triangular { .. } => "triangular_solve",
+        Lapack::Eigh | Lapack::EighValues => "eigh",
+        Lapack::Svd { .. } | Lapack::SingularValues => "svd",
+        Lapack::Eig | Lapack::Eigenvalues => "eig",
     }
 }
 

@@ -341,7 +341,8 @@ fn kind(op: &Op) -> Kind {
         | Op::HostBinary(_)
         | Op::RngBitGenerator { .. }
         | Op::While
-        | Op::If => Kind::Alone,
+        | Op::If
+        | Op::Lapack { .. } => Kind::Alone,
         Op::Input { .. }
         | Op::Constant(_)
         | Op::Iota { .. }

@@ -3,7 +3,8 @@
 //! A factorisation is a loop over columns that carries the whole batch `[batch, rows, columns]`. A step finds its column
 //! and row by comparing indices with the counter, and updates the whole matrix: as many operations as a step on what is
 //! left, and no slices whose extents would depend on the counter. The conventions (which row is the pivot, the signs of
-//! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU.
+//! reflections) are LAPACK's, so that factors agree with PyTorch's on the CPU; and where the host has a LAPACK, it is asked
+//! ([`by_lapack`]).
 
 mod eig;
 mod eigh;
@@ -22,10 +23,13 @@ use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::op::{Binary, Comparison, DotGeneral, Precision, Reducer};
+use crate::graph::{InputKind, OutputKind};
+use crate::op::{Binary, Comparison, DotGeneral, Op, Precision, Reducer};
 use crate::ops::expr::formula;
 use crate::types::{Dims, Shape};
 use crate::{DType, Number, Unary, ensure, ensure_kernel};
+use hostcall::Lapack;
+use std::sync::Arc;
 
 pub(super) static EIG: &[OpDef] = eig::OPS;
 pub(super) static EIGH: &[OpDef] = eigh::OPS;
@@ -76,6 +80,11 @@ impl Matrices {
         Matrices::of(b, v, op, kernel)
     }
 
+    /// Others of the same extents.
+    fn with(&self, v: ValueId) -> Matrices {
+        Matrices { v, lead: self.lead.clone(), n: self.n, m: self.m }
+    }
+
     fn batch(&self) -> usize {
         self.lead.iter().product()
     }
@@ -105,6 +114,25 @@ impl Matrices {
     fn adjoint(&self, b: &Builder) -> Result<Matrices> {
         Ok(Matrices { v: adjoint(b, self.v)?, ..self.transposed(b)? })
     }
+}
+
+/// What LAPACK computes of `operands`, or what `body` does, which says the same.
+fn by_lapack(
+    b: &Builder,
+    of: Lapack,
+    operands: &[ValueId],
+    body: impl FnOnce(&Builder, &[ValueId]) -> Result<Vec<ValueId>>,
+) -> Result<Vec<ValueId>> {
+    if operands.iter().any(|&v| b.shape(v).contains(&0)) {
+        return body(b, operands);
+    }
+    let own = Builder::new("lapack");
+    let input = |(i, &v): (usize, &ValueId)| Ok(own.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
+    let given = operands.iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
+    for (i, v) in body(&own, &given)?.into_iter().enumerate() {
+        own.output(format!("out{i}"), OutputKind::User, v);
+    }
+    b.elements(b.push(Op::Lapack { of, host: false }, operands, vec![Arc::new(own.finish())])?)
 }
 
 fn transposed(b: &Builder, v: ValueId) -> Result<ValueId> {

@@ -10,6 +10,7 @@ use super::api::loader_message;
 use super::finishing::{Features, Finishing};
 use super::functions::Functions;
 use super::idle;
+use super::lapack::Table;
 use super::turn::{Turned, turn};
 use super::wide;
 use crate::error::{Error, Result};
@@ -56,6 +57,8 @@ pub(crate) struct Blas {
     pub(super) pause: Option<idle::Pause>,
     /// Of each element.
     pub(super) functions: Functions,
+    /// Factorisations.
+    pub(super) lapack: Table,
     /// Whether the processor has vectors that it leaves half empty ([`wide`]).
     narrow: bool,
 }
@@ -149,6 +152,7 @@ impl Blas {
                     .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
                 pause: library.get(b"omp_pause_resource_all\0").ok().map(|pause| *pause),
                 functions: Functions::of(&library),
+                lapack: Table::of(&library).ok_or_else(|| lacks("for each of LAPACK's that programs call"))?,
                 narrow: wide::is_for_this_processor(),
             }
         };

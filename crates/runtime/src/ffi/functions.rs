@@ -155,13 +155,14 @@ pub(super) trait Real: Copy + Sync + 'static {
 
 /// While it lives, this thread's numbers below the normal ones are computed with. XLA takes them for zeros, where SLEEF would divide
 /// by large ones and find nothing.
-struct Denormals {
+pub(super) struct Denormals {
     #[cfg(target_arch = "x86_64")]
     before: u32,
 }
 
 impl Denormals {
-    fn kept() -> Denormals {
+    /// Small numbers are numbers until it is dropped.
+    pub(super) fn kept() -> Denormals {
         #[cfg(target_arch = "x86_64")]
         {
             /// *Flush to zero* and *denormals are zeros*.

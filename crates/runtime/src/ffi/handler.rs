@@ -14,10 +14,11 @@ use super::blas::{Blas, Element, Operands};
 use super::finishing::Finishing;
 use super::functions::{Elements, Operand, Real};
 use super::idle;
+use super::lapack::{self, Complex, Kind, Scalar, Tensor};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Product};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -27,17 +28,23 @@ const PLATFORM: &str = "Host";
 
 const XLA_FFI_Extension_Metadata: c_int = 1;
 const XLA_FFI_Error_Code_INVALID_ARGUMENT: c_int = 3;
+const XLA_FFI_DataType_S32: c_int = 4;
 const XLA_FFI_DataType_S64: c_int = 5;
 const XLA_FFI_DataType_F32: c_int = 11;
 const XLA_FFI_DataType_F64: c_int = 12;
+const XLA_FFI_DataType_C64: c_int = 15;
+const XLA_FFI_DataType_C128: c_int = 18;
 const XLA_FFI_ArgType_BUFFER: c_int = 1;
 const XLA_FFI_RetType_BUFFER: c_int = 1;
 const XLA_FFI_AttrType_ARRAY: c_int = 1;
 
 #[cfg(test)]
-pub(super) const CONSTANTS: [(&str, c_int); 8] = [
+pub(super) const CONSTANTS: [(&str, c_int); 11] = [
     ("XLA_FFI_Extension_Metadata", XLA_FFI_Extension_Metadata),
     ("XLA_FFI_Error_Code_INVALID_ARGUMENT", XLA_FFI_Error_Code_INVALID_ARGUMENT),
+    ("XLA_FFI_DataType_S32", XLA_FFI_DataType_S32),
+    ("XLA_FFI_DataType_C64", XLA_FFI_DataType_C64),
+    ("XLA_FFI_DataType_C128", XLA_FFI_DataType_C128),
     ("XLA_FFI_DataType_S64", XLA_FFI_DataType_S64),
     ("XLA_FFI_DataType_F32", XLA_FFI_DataType_F32),
     ("XLA_FFI_DataType_F64", XLA_FFI_DataType_F64),
@@ -151,10 +158,11 @@ struct PJRT_FFI_Extension {
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 4] = [
+const CALLS: [(&str, Handler); 5] = [
     (Product::TARGET, handle::<Product>),
     (Convolution::TARGET, handle::<Convolution>),
     (Function::TARGET, function),
+    (Lapack::TARGET, factorisation),
     (BARRIER, barrier),
 ];
 
@@ -228,6 +236,12 @@ unsafe extern "C" fn handle<A: Asked>(frame: *mut XLA_FFI_CallFrame) -> *mut c_v
 unsafe extern "C" fn function(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| apply(frame)) }
+}
+
+/// The handler of calls that ask for a [`Lapack`].
+unsafe extern "C" fn factorisation(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| factor(frame)) }
 }
 
 /// The handler of [`BARRIER`].
@@ -364,6 +378,71 @@ unsafe fn apply_in<T: Real>(
     Some(())
 }
 
+/// Computes the factorisation that `frame` asks for; `None` if that is no such call.
+unsafe fn factor(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe { operands(frame)? };
+    // SAFETY: likewise.
+    let of = Lapack::decode(unsafe { numbers(&frame.attrs)? })?;
+    // SAFETY: likewise.
+    let tensors = |buffers: &Buffers<'_>| buffers.iter().map(|b| unsafe { tensor(b) }).collect::<Option<Vec<_>>>();
+    let (given, made) = (tensors(&args)?, tensors(&rets)?);
+    let own = args.first()?.dtype;
+    // Pivots are integers, and nothing else is.
+    if args.iter().any(|a| a.dtype != own) || (own == XLA_FFI_DataType_S32) != (of == Lapack::Order) {
+        return None;
+    }
+    let wanted = lapack::results(of, &given, &made)?;
+    let fits = wanted.len() == made.len()
+        && wanted
+            .iter()
+            .zip(rets.iter().zip(&made))
+            .all(|((kind, dims), (buffer, tensor))| type_of(*kind, own) == Some(buffer.dtype) && *dims == tensor.dims);
+    if !fits {
+        return None;
+    }
+    let call = lapack::Call { of, operands: &given, results: &made };
+    match own {
+        // SAFETY: operands and results have this type and these extents; XLA gives a result to one call.
+        XLA_FFI_DataType_F32 => unsafe { factor_in::<f32>(frame, &call) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { factor_in::<f64>(frame, &call) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_C64 => unsafe { factor_in::<Complex<f32>>(frame, &call) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_C128 => unsafe { factor_in::<Complex<f64>>(frame, &call) },
+        // SAFETY: as above; there are no floats.
+        XLA_FFI_DataType_S32 => unsafe { factor_in::<f32>(frame, &call) },
+        _ => None,
+    }
+}
+
+unsafe fn factor_in<T: Scalar>(frame: &XLA_FFI_CallFrame, call: &lapack::Call<'_>) -> Option<()> {
+    let pool = Pool(frame);
+    // SAFETY: forwarded to the caller.
+    unsafe { call.compute::<T>(BLAS.get()?, &pool, pool.threads()) };
+    Some(())
+}
+
+/// What XLA calls the type `kind` of a call whose matrices are of the type `own`.
+fn type_of(kind: Kind, own: c_int) -> Option<c_int> {
+    let is_wide = matches!(own, XLA_FFI_DataType_F64 | XLA_FFI_DataType_C128);
+    Some(match kind {
+        Kind::Own => own,
+        Kind::Integer => XLA_FFI_DataType_S32,
+        Kind::Real => [XLA_FFI_DataType_F32, XLA_FFI_DataType_F64][usize::from(is_wide)],
+        Kind::Complex => [XLA_FFI_DataType_C64, XLA_FFI_DataType_C128][usize::from(is_wide)],
+    })
+}
+
+/// A buffer with its extents; `None` if they cannot be counted.
+unsafe fn tensor(buffer: &XLA_FFI_Buffer) -> Option<Tensor> {
+    // SAFETY: forwarded to the caller.
+    let dims = unsafe { dims(buffer) }?;
+    dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
+    Some(Tensor { at: buffer.data.cast(), dims })
+}
+
 /// The threads that run the program.
 struct Pool<'a>(&'a XLA_FFI_CallFrame);
 
@@ -438,11 +517,17 @@ fn is_number(buffer: &XLA_FFI_Buffer) -> bool {
 
 /// Elements of a buffer.
 unsafe fn len(buffer: &XLA_FFI_Buffer) -> Option<usize> {
-    let dims = (0..usize::try_from(buffer.rank).ok()?).map(|i| {
+    // SAFETY: forwarded to the caller.
+    unsafe { dims(buffer) }?.into_iter().try_fold(1usize, usize::checked_mul)
+}
+
+/// Extents of a buffer.
+unsafe fn dims(buffer: &XLA_FFI_Buffer) -> Option<SmallVec<[usize; 3]>> {
+    let dim = |i| {
         // SAFETY: there are `rank` dimensions.
         usize::try_from(unsafe { *buffer.dims.add(i) }).ok()
-    });
-    dims.into_iter().try_fold(1usize, |product, dim| product.checked_mul(dim?))
+    };
+    (0..usize::try_from(buffer.rank).ok()?).map(dim).collect()
 }
 
 /// The attribute named [`ATTRIBUTE`].

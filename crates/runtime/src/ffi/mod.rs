@@ -27,6 +27,7 @@ mod functions;
 mod handler;
 mod host;
 mod idle;
+mod lapack;
 mod launch;
 #[cfg(test)]
 mod layout_test;

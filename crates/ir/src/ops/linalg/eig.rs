@@ -7,7 +7,6 @@
 use super::super::{OpDef, err, many, ok, one};
 use super::qr::{reflected, reflection};
 use super::*;
-use crate::op::Op;
 use crate::ops::loops::{anywhere, repeat_while};
 
 /// Steps for each row after which a matrix stays as it is; three are usual.
@@ -21,8 +20,11 @@ pub(super) const OPS: &[OpDef] = &[
         "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
         |c, b| {
             let a = Matrices::square(b, c.tensor(b, "self")?, "linalg.eig", "linalg_eig_out_cpu")?;
-            let s = Schur::new(b, &a, true)?;
-            many([a.unbatched(b, s.values(b)?)?, a.unbatched(b, s.vectors(b)?)?])
+            let done = by_lapack(b, Lapack::Eig, &[a.v], |b, v| {
+                let s = Schur::new(b, &a.with(v[0]), true)?;
+                Ok(vec![s.values(b)?, s.vectors(b)?])
+            })?;
+            many([a.unbatched(b, done[0])?, a.unbatched(b, done[1])?])
         },
         &[
             ok("f32[3,3]{1,5,3,4,1,2,2,3,6}"),
@@ -46,7 +48,10 @@ pub(super) const OPS: &[OpDef] = &[
         "aten::_linalg_eigvals(Tensor self) -> Tensor",
         |c, b| {
             let a = Matrices::square(b, c.tensor(b, "self")?, "linalg.eigvals", "linalg_eig_out_cpu")?;
-            one(a.unbatched(b, Schur::new(b, &a, false)?.values(b)?)?)
+            let done = by_lapack(b, Lapack::Eigenvalues, &[a.v], |b, v| {
+                Ok(vec![Schur::new(b, &a.with(v[0]), false)?.values(b)?])
+            })?;
+            one(a.unbatched(b, done[0])?)
         },
         &[
             ok("f64[2,4,4]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"),

@@ -23,12 +23,11 @@ pub(super) const OPS: &[OpDef] = &[
             let side = c.string("UPLO")?.unwrap_or("L");
             ensure!(matches!(side, "L" | "l" | "U" | "u"), "Expected UPLO argument to be 'L' or 'U', but got {side}");
             let a = Matrices { v: mirrored(b, a.v, side.eq_ignore_ascii_case("u"))?, ..a };
-            let [values, vectors] = eigen(b, &a)?;
-            let values = a.unbatched(b, values)?;
             if !c.flag("compute_v")? {
-                return many([values, b.full(Number::Int(0), b.dtype(v), &[0])?]);
+                return many([a.unbatched(b, eigenvalues(b, &a)?)?, b.full(Number::Int(0), b.dtype(v), &[0])?]);
             }
-            many([values, a.unbatched(b, vectors)?])
+            let [values, vectors] = eigen(b, &a)?;
+            many([a.unbatched(b, values)?, a.unbatched(b, vectors)?])
         },
         &[
             ok(matrix!("f32")),
@@ -79,7 +78,7 @@ fn mirrored(b: &Builder, v: ValueId, upper: bool) -> Result<ValueId> {
 
 /// Those of the Hermitian matrices with the lower triangles of these.
 pub(super) fn eigen_of_lower(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
-    eigen(b, &Matrices { v: mirrored(b, a.v, false)?, lead: a.lead.clone(), n: a.n, m: a.m })
+    eigen(b, &a.with(mirrored(b, a.v, false)?))
 }
 
 /// Eigenvalues of Hermitian matrices, ascending, and eigenvectors, as columns.
@@ -88,6 +87,23 @@ fn eigen(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     if shape.contains(&0) {
         return Ok([b.full(Number::Int(0), b.dtype(a.v).real(), &shape[..2])?, a.v]);
     }
+    let done = by_lapack(b, Lapack::Eigh, &[a.v], |b, v| rotated(b, &a.with(v[0])).map(Vec::from))?;
+    Ok([done[0], adjoint(b, done[1])?])
+}
+
+/// Eigenvalues of Hermitian matrices, ascending.
+fn eigenvalues(b: &Builder, a: &Matrices) -> Result<ValueId> {
+    let shape = a.shape();
+    if shape.contains(&0) {
+        return b.full(Number::Int(0), b.dtype(a.v).real(), &shape[..2]);
+    }
+    let done = by_lapack(b, Lapack::EighValues, &[a.v], |b, v| Ok(vec![rotated(b, &a.with(v[0]))?[0]]))?;
+    Ok(done[0])
+}
+
+/// Eigenvalues, ascending, and the adjoints of eigenvectors, as rows.
+fn rotated(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
+    let shape = a.shape();
     // Squares shall neither overflow nor vanish.
     let largest = b.reduce(b.unary(Unary::Abs, a.v)?, Reducer::Maximum, &[1, 2])?;
     let scale = formula(b, [largest], |[l]| l.greater(0.0).select(l, 1.0))?;
@@ -102,7 +118,7 @@ fn eigen(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     let quotients = b.reduce(real(b, images)?, Reducer::Add, &[2])?;
     let (values, order) = order_of(b, quotients, false)?;
     let values = b.multiply(values, b.broadcast_in_dim(scale, &shape[..2], &[0])?)?;
-    Ok([values, adjoint(b, in_order(b, turned, order)?)?])
+    Ok([values, in_order(b, turned, order)?])
 }
 
 fn sqrth(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -158,11 +158,12 @@ struct Factors {
 impl Factors {
     fn new(b: &Builder, a: &Matrices) -> Result<Factors> {
         let (batch, steps) = (a.batch(), a.n.min(a.m));
-        let zeros = |shape: &[usize]| b.full(Number::Int(0), DType::I32, shape);
-        // Nothing swaps where there is nothing to do.
-        let ones =
-            b.add(b.iota(DType::I32, &[batch, steps], 1)?, b.full(Number::Int(1), DType::I32, &[batch, steps])?)?;
-        let done = repeat(b, steps, &[a.v, ones, zeros(&[batch])?], eliminate)?;
+        let done = by_lapack(b, Lapack::Lu, &[a.v], |b, a| {
+            let filled = |number: i64, shape: &[usize]| b.full(Number::Int(number), DType::I32, shape);
+            // Nothing swaps where there is nothing to do.
+            let ones = b.add(b.iota(DType::I32, &[batch, steps], 1)?, filled(1, &[batch, steps])?)?;
+            repeat(b, steps, &[a[0], ones, filled(0, &[batch])?], eliminate)
+        })?;
         Ok(Factors { lu: done[0], pivots: done[1], info: done[2] })
     }
 
@@ -180,15 +181,18 @@ impl Factors {
     fn order(&self, b: &Builder) -> Result<ValueId> {
         let s = b.shape(self.lu);
         let steps = b.shape(self.pivots)[1];
-        let order = b.iota(DType::I32, &[s[0], s[1]], 1)?;
-        let swapped = repeat(b, steps, &[order, self.pivots], |b, k, carried| {
-            let (order, pivots) = (carried[0], carried[1]);
-            let pivot = picked(b, pivots, index_is(b, &b.shape(pivots), 1, Comparison::Eq, k)?, 1)?;
-            let pivot = b.subtract(pivot, b.full_like(pivot, Number::Int(1))?)?;
-            let (here, there) = (index_at(b, order, k)?, index_at(b, order, pivot)?);
-            let [own, other] = [picked(b, order, here, 1)?, picked(b, order, there, 1)?];
-            let each = |v| b.broadcast_in_dim(v, &b.shape(order), &[0]);
-            Ok(vec![b.select(here, each(other)?, b.select(there, each(own)?, order)?)?, pivots])
+        let swapped = by_lapack(b, Lapack::Order, &[self.pivots], |b, pivots| {
+            let order = b.iota(DType::I32, &[s[0], s[1]], 1)?;
+            let done = repeat(b, steps, &[order, pivots[0]], |b, k, carried| {
+                let (order, pivots) = (carried[0], carried[1]);
+                let pivot = picked(b, pivots, index_is(b, &b.shape(pivots), 1, Comparison::Eq, k)?, 1)?;
+                let pivot = b.subtract(pivot, b.full_like(pivot, Number::Int(1))?)?;
+                let (here, there) = (index_at(b, order, k)?, index_at(b, order, pivot)?);
+                let [own, other] = [picked(b, order, here, 1)?, picked(b, order, there, 1)?];
+                let each = |v| b.broadcast_in_dim(v, &b.shape(order), &[0]);
+                Ok(vec![b.select(here, each(other)?, b.select(there, each(own)?, order)?)?, pivots])
+            })?;
+            Ok(vec![done[0]])
         })?;
         Ok(swapped[0])
     }

@@ -91,8 +91,10 @@ pub(super) const OPS: &[OpDef] = &[
 /// `[batch, min(n, m)]`.
 pub(super) fn reflections(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     let steps = a.n.min(a.m);
-    let tau = b.full(Number::Int(0), b.dtype(a.v), &[a.batch(), steps])?;
-    let done = repeat(b, steps, &[a.v, tau], reflect)?;
+    let done = by_lapack(b, Lapack::Qr, &[a.v], |b, v| {
+        let tau = b.full(Number::Int(0), b.dtype(v[0]), &[a.batch(), steps])?;
+        repeat(b, steps, &[v[0], tau], reflect)
+    })?;
     Ok([done[0], done[1]])
 }
 
@@ -172,22 +174,31 @@ pub(super) fn times_orthogonal(
     a: ValueId,
     adjoint: bool,
 ) -> Result<ValueId> {
-    let count = b.shape(tau)[1];
-    let done = repeat(b, count, &[a, packed, tau], |b, step, carried| {
-        let (a, packed, taus) = (carried[0], carried[1], carried[2]);
-        // The last one first.
-        let last = b.scalar(Number::Int(count as i64 - 1), DType::I32)?;
-        let k = if adjoint { step } else { b.subtract(last, step)? };
-        let left = column(b, packed, k)?;
-        let flat = b.shape(left);
-        let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
-        let vector = b.select(below, left, zeros_like(b, left)?)?;
-        let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
-        let tau = picked(b, taus, index_is(b, &b.shape(taus), 1, Comparison::Eq, k)?, 1)?;
-        let tau = if adjoint { conjugate(b, tau)? } else { tau };
-        Ok(vec![reflected(b, a, vector, tau)?, packed, taus])
+    let done = by_lapack(b, Lapack::Reflected { adjoint }, &[packed, tau, a], |b, given| {
+        let [packed, tau, a] = given[..] else { crate::invalid!("takes three operands") };
+        let count = b.shape(tau)[1];
+        let done = repeat(b, count, &[a, packed, tau], |b, step, carried| {
+            let (a, packed, taus) = (carried[0], carried[1], carried[2]);
+            // The last one first.
+            let last = b.scalar(Number::Int(count as i64 - 1), DType::I32)?;
+            let k = if adjoint { step } else { b.subtract(last, step)? };
+            Ok(vec![reflected_by(b, a, packed, taus, k, adjoint)?, packed, taus])
+        })?;
+        Ok(vec![done[0]])
     })?;
     Ok(done[0])
+}
+
+/// Reflection `k` of `packed`, or its adjoint, times `a`.
+fn reflected_by(b: &Builder, a: ValueId, packed: ValueId, taus: ValueId, k: ValueId, adjoint: bool) -> Result<ValueId> {
+    let left = column(b, packed, k)?;
+    let flat = b.shape(left);
+    let (here, below) = (index_is(b, &flat, 1, Comparison::Eq, k)?, index_is(b, &flat, 1, Comparison::Gt, k)?);
+    let vector = b.select(below, left, zeros_like(b, left)?)?;
+    let vector = b.select(here, b.full_like(vector, Number::Int(1))?, vector)?;
+    let tau = picked(b, taus, index_is(b, &b.shape(taus), 1, Comparison::Eq, k)?, 1)?;
+    let tau = if adjoint { conjugate(b, tau)? } else { tau };
+    reflected(b, a, vector, tau)
 }
 
 fn qr(c: &Call<'_>, b: &Builder) -> Result<Outs> {

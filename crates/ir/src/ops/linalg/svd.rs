@@ -93,20 +93,25 @@ fn polar(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// Singular values, descending: `[batch, min(n, m)]`.
 fn singular_values(b: &Builder, a: &Matrices) -> Result<ValueId> {
-    if a.n < a.m {
-        return singular_values(b, &a.transposed(b)?);
-    }
-    let t = Tall::new(b, a)?;
-    t.rescaled(b, Rotated::new(b, t.square, false)?.longest_first(b)?.lengths)
+    let done = by_lapack(b, Lapack::SingularValues, &[a.v], |b, v| {
+        let a = a.with(v[0]);
+        let t = Tall::new(b, &if a.n < a.m { a.transposed(b)? } else { a })?;
+        Ok(vec![t.rescaled(b, Rotated::new(b, t.square, false)?.longest_first(b)?.lengths)?])
+    })?;
+    Ok(done[0])
 }
 
 /// U, the singular values, descending, and V^H.
 pub(super) fn singular(b: &Builder, a: &Matrices, full: bool) -> Result<[ValueId; 3]> {
-    if a.n >= a.m {
-        return tall(b, a, full);
-    }
-    let [u, s, vh] = tall(b, &a.adjoint(b)?, full)?;
-    Ok([adjoint(b, vh)?, s, adjoint(b, u)?])
+    let done = by_lapack(b, Lapack::Svd { full }, &[a.v], |b, v| {
+        let a = a.with(v[0]);
+        if a.n >= a.m {
+            return tall(b, &a, full).map(Vec::from);
+        }
+        let [u, s, vh] = tall(b, &a.adjoint(b)?, full)?;
+        Ok(vec![adjoint(b, vh)?, s, adjoint(b, u)?])
+    })?;
+    Ok([done[0], done[1], done[2]])
 }
 
 /// Matrices `[batch, n, m]`, `n >= m`, as a scale, reflections if `n > m`, and square matrices.
@@ -126,7 +131,7 @@ impl Tall {
         if a.n == a.m {
             return Ok(Tall { scale, reflections: None, square: v });
         }
-        let [packed, tau] = reflections(b, &Matrices { v, lead: a.lead.clone(), n: a.n, m: a.m })?;
+        let [packed, tau] = reflections(b, &a.with(v))?;
         let square = triangle(b, b.slice_dim(packed, 1, 0, a.m, 1)?, true)?;
         Ok(Tall { scale, reflections: Some([packed, tau]), square })
     }

@@ -24,8 +24,10 @@ pub(super) const OPS: &[OpDef] = &[
             let a = Matrices::square(b, c.tensor(b, "self")?, "linalg.cholesky", "cholesky_cpu")?;
             let upper = c.flag("upper")?;
             let own = if upper { adjoint(b, a.v)? } else { a.v };
-            let info = b.full(Number::Int(0), DType::I32, &[a.batch()])?;
-            let done = repeat(b, a.n, &[triangle(b, own, false)?, info], root)?;
+            let done = by_lapack(b, Lapack::Cholesky, &[own], |b, own| {
+                let info = b.full(Number::Int(0), DType::I32, &[a.batch()])?;
+                repeat(b, a.n, &[triangle(b, own[0], false)?, info], root)
+            })?;
             let factor = if upper { adjoint(b, done[0])? } else { done[0] };
             many([a.unbatched(b, factor)?, a.unbatched(b, done[1])?])
         },
@@ -132,9 +134,17 @@ pub(super) struct Side {
     pub(super) unit: bool,
 }
 
-/// The X in `A X = y`, for the triangle `side` of A: `[batch, n, n]` and `[batch, n, m]`. Row by row, each of them taken
-/// out of those that are left.
+/// The X in `A X = y`, for the triangle `side` of A: `[batch, n, n]` and `[batch, n, m]`.
 pub(super) fn solve_triangular(b: &Builder, a: ValueId, y: ValueId, side: Side) -> Result<ValueId> {
+    let Side { upper, unit } = side;
+    let done = by_lapack(b, Lapack::Triangular { upper, unit }, &[a, y], |b, given| {
+        Ok(vec![substituted(b, given[0], given[1], side)?])
+    })?;
+    Ok(done[0])
+}
+
+/// The same, row by row, each of them taken out of those that are left.
+fn substituted(b: &Builder, a: ValueId, y: ValueId, side: Side) -> Result<ValueId> {
     let n = b.shape(a)[1];
     let steps = repeat(b, n, &[y, a], |b, k, carried| {
         let (x, a) = (carried[0], carried[1]);
