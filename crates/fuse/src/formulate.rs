@@ -8,7 +8,8 @@
 //! ([`host_function`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
 //! [made late](made_late), and what is written to a part of a value [computed before](written_apart). In loops, the largest elements and
-//! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), the few
+//! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), windows
+//! along one after the other ([`window_by_dims`]), the few
 //! first of many sorted are selected ([`selected`](mod@selected)), and other keys are sorted in one integer with their positions
 //! ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
@@ -49,11 +50,12 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod unread_positions;
+mod window_by_dims;
 mod written_apart;
 
 use self::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head, Options, Platform};
-use ir::op::{Convolution, DotGeneral, Reducer};
+use ir::op::{Convolution, DotGeneral, Reducer, Window};
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 
 /// `graph` with its convolutions in the formulation and the layout that is fastest on the platform, bodies of loops and
@@ -105,6 +107,15 @@ struct Reduction<'a> {
     input: ValueId,
 }
 
+/// Windows that may be reduced otherwise, likewise.
+struct Windowing<'a> {
+    reducer: Reducer,
+    window: &'a Window,
+    input: ValueId,
+    /// Whether the host takes calls.
+    with_host: bool,
+}
+
 /// A sort that may be said otherwise, likewise.
 struct Sorting<'a> {
     dim: usize,
@@ -129,12 +140,13 @@ enum Rewrite {
     Convolution(fn(&mut Rebuild, &Site<'_>) -> Result<Option<ValueId>>),
     Product(fn(&mut Rebuild, &Product<'_>) -> Result<Option<ValueId>>),
     Reduction(fn(&mut Rebuild, &Reduction<'_>) -> Result<Option<ValueId>>),
+    Windows(fn(&mut Rebuild, &Windowing<'_>) -> Result<Option<ValueId>>),
     Sort(fn(&mut Rebuild, &Sorting<'_>) -> Result<Option<ValueId>>),
 }
 
 impl Rewrite {
     /// What `node`, whose operands are `operands` in `to`, becomes.
-    fn apply(&self, to: &mut Rebuild, node: &Node, operands: &[ValueId]) -> Result<Option<ValueId>> {
+    fn apply(&self, to: &mut Rebuild, node: &Node, operands: &[ValueId], with_host: bool) -> Result<Option<ValueId>> {
         match (self, &node.op, operands) {
             (Rewrite::Convolution(rewrite), Op::Convolution(attributes), &[input, kernel]) => {
                 rewrite(to, &Site { attributes, input, kernel })
@@ -144,6 +156,9 @@ impl Rewrite {
             }
             (Rewrite::Reduction(rewrite), &Op::Reduce { reducer, ref dims }, &[input]) => {
                 rewrite(to, &Reduction { reducer, dims, input })
+            }
+            (Rewrite::Windows(rewrite), &Op::ReduceWindow { reducer, ref window }, &[input]) => {
+                rewrite(to, &Windowing { reducer, window, input, with_host })
             }
             (Rewrite::Sort(rewrite), &Op::Sort { dim, descending, .. }, operands) => {
                 rewrite(to, &Sorting { dim, descending, operands })
@@ -157,7 +172,14 @@ impl Rewrite {
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
 const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
 const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
-const OF_LOOPS: &[Rule] = &[rows_in_parts::MAXIMA, rows_in_parts::SUMS, joined_dims::RULE, packed_sort::RULE];
+const OF_LOOPS: &[Rule] = &[
+    rows_in_parts::MAXIMA,
+    rows_in_parts::SUMS,
+    joined_dims::RULE,
+    packed_sort::RULE,
+    window_by_dims::EXTREMES,
+    window_by_dims::SUMS,
+];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
@@ -252,11 +274,17 @@ impl Formulating<'_> {
     fn op(&mut self, to: &mut Rebuild, node: &Node, rules: &[Rule]) -> Result<Option<ValueId>> {
         let settled =
             matches!(&node.op, Op::Convolution(c) if c.host) || matches!(&node.op, Op::DotGeneral(d) if d.host);
-        if settled || !matches!(node.op, Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::Sort { .. }) {
+        if settled
+            || !matches!(
+                node.op,
+                Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Sort { .. }
+            )
+        {
             return Ok(None);
         }
         let operands: Operands = node.operands.iter().map(|&v| to.place(v)).collect();
         to.set_loc(node.loc);
+        let with_host = self.changes.options().platform == Platform::CpuWithBlas;
         for rule in rules {
             let allowed =
                 if rule.alone { self.changes.allows_alone(rule.class) } else { self.changes.allows(rule.class) };
@@ -264,7 +292,7 @@ impl Formulating<'_> {
                 continue;
             }
             let made = to.len();
-            if let Some(value) = rule.rewrite.apply(to, node, &operands)? {
+            if let Some(value) = rule.rewrite.apply(to, node, &operands, with_host)? {
                 let locs = vec![self.within.unwrap_or(node.loc)];
                 let (before, after) = (Head::of(&node.op), to.heads_from(made));
                 self.changes.push(Change { rule: rule.name, class: rule.class, locs, before, after });

@@ -29,6 +29,28 @@ pub enum Number {
 }
 
 impl Number {
+    /// The greatest number of `dtype`: infinity, where it has one.
+    pub fn greatest(dtype: DType) -> Number {
+        let bits = dtype.size() as u32 * 8;
+        match dtype {
+            DType::Bool => Number::Bool(true),
+            DType::F8E4M3FN => Number::Float(dtype.largest()), // it has no infinity
+            d if d.is_unsigned() => Number::Int(-1),           // wraps to all ones
+            d if d.is_int() => Number::Int(i64::MAX >> (64 - bits)),
+            _ => Number::Float(f64::INFINITY),
+        }
+    }
+    /// The least number of `dtype`: minus infinity, where it has one.
+    pub fn least(dtype: DType) -> Number {
+        let bits = dtype.size() as u32 * 8;
+        match dtype {
+            DType::Bool => Number::Bool(false),
+            DType::F8E4M3FN => Number::Float(-dtype.largest()),
+            d if d.is_unsigned() => Number::Int(0),
+            d if d.is_int() => Number::Int(i64::MIN >> (64 - bits)),
+            _ => Number::Float(f64::NEG_INFINITY),
+        }
+    }
     /// The default element type PyTorch gives a wrapped number.
     pub fn dtype(self) -> DType {
         match self {

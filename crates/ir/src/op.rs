@@ -5,7 +5,7 @@
 //! evaluator, the e-graph and the emitter. PyTorch's promotion, broadcasting and naming stop at the aten table.
 
 use crate::dtype::DType;
-use crate::literal::Literal;
+use crate::literal::{Literal, Number};
 use crate::types::{Dims, Shape};
 use hostcall::{Function, Lapack};
 use serde::{Deserialize, Serialize};
@@ -518,5 +518,18 @@ impl Reducer {
     /// Whether it reduces (value, index) pairs.
     pub fn is_arg(self) -> bool {
         matches!(self, Reducer::ArgMax | Reducer::ArgMin)
+    }
+
+    /// What changes no element that it is combined with: of (value, index) pairs the value.
+    pub fn identity(self, dtype: DType) -> Literal {
+        let number = match self {
+            Reducer::Add | Reducer::Or | Reducer::Xor => Number::Int(0),
+            Reducer::Multiply => Number::Int(1),
+            Reducer::And if dtype == DType::Bool => Number::Bool(true),
+            Reducer::And => Number::Int(-1),
+            Reducer::Maximum | Reducer::ArgMax => Number::least(dtype),
+            Reducer::Minimum | Reducer::ArgMin => Number::greatest(dtype),
+        };
+        Literal::splat(number, dtype, [])
     }
 }

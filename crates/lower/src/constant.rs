@@ -1,7 +1,7 @@
 //! Literals as MLIR attributes, bit for bit.
 
 use crate::session::Session;
-use ir::{DType, Error, Literal, Number, Reducer, Result, TensorType};
+use ir::{DType, Error, Literal, Number, Result, TensorType};
 use melior::ir::Attribute;
 use melior::ir::attribute::{AttributeLike, DenseElementsAttribute};
 use std::borrow::Cow;
@@ -39,42 +39,6 @@ fn storage(literal: &Literal) -> Result<Cow<'_, [u8]>> {
     }
     let octet = |bits: &[u8]| bits.iter().enumerate().fold(0, |byte, (i, &b)| byte | u8::from(b != 0) << i);
     Ok(bytes.chunks(8).map(octet).collect())
-}
-
-/// What a reduction by `reducer` starts from: the (value's) identity.
-pub(crate) fn identity(reducer: Reducer, dtype: DType) -> Literal {
-    let number = match reducer {
-        Reducer::Add | Reducer::Or | Reducer::Xor => Number::Int(0),
-        Reducer::Multiply => Number::Int(1),
-        Reducer::And if dtype == DType::Bool => Number::Bool(true),
-        Reducer::And => Number::Int(-1),
-        Reducer::Maximum | Reducer::ArgMax => least(dtype),
-        Reducer::Minimum | Reducer::ArgMin => greatest(dtype),
-    };
-    Literal::splat(number, dtype, [])
-}
-
-/// The greatest value of `dtype`: what the index half of an arg-reduction starts from.
-pub(crate) fn greatest(dtype: DType) -> Number {
-    let bits = dtype.size() as u32 * 8;
-    match dtype {
-        DType::Bool => Number::Bool(true),
-        DType::F8E4M3FN => Number::Float(448.0), // it has no infinity
-        d if d.is_unsigned() => Number::Int(-1), // wraps to all ones
-        d if d.is_int() => Number::Int(i64::MAX >> (64 - bits)),
-        _ => Number::Float(f64::INFINITY),
-    }
-}
-
-fn least(dtype: DType) -> Number {
-    let bits = dtype.size() as u32 * 8;
-    match dtype {
-        DType::Bool => Number::Bool(false),
-        DType::F8E4M3FN => Number::Float(-448.0),
-        d if d.is_unsigned() => Number::Int(0),
-        d if d.is_int() => Number::Int(i64::MIN >> (64 - bits)),
-        _ => Number::Float(f64::NEG_INFINITY),
-    }
 }
 
 /// Zero in every element of `ty`.

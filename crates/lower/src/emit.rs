@@ -2,7 +2,7 @@
 
 use crate::attr::MESH;
 use crate::chains;
-use crate::constant::{filled, greatest, identity, zeros};
+use crate::constant::{filled, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use hostcall::{Finish, Function, Lapack, Product};
@@ -432,8 +432,8 @@ impl<'s, 'c> Scope<'s, 'c> {
     ) -> Result<Instruction<'c>> {
         let dtypes: SmallVec<[DType; 2]> = types.iter().map(|t| t.dtype).collect();
         let start = |(i, &dtype): (usize, &DType)| match i {
-            0 => self.constant(&identity(reducer, dtype)),
-            _ => self.constant(&Literal::splat(greatest(dtype), dtype, [])),
+            0 => self.constant(&reducer.identity(dtype)),
+            _ => self.constant(&Literal::splat(Number::greatest(dtype), dtype, [])),
         };
         let identities: Values<'c> = dtypes.iter().enumerate().map(start).collect::<Result<_>>()?;
         let pairs: Vec<DType> = [&dtypes[..], &dtypes[..]].concat();

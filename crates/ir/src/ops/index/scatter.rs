@@ -252,8 +252,8 @@ pub(super) fn reduce_into(
     let (how, identity) = match reduce {
         "sum" | "mean" => (Combiner::Add, Number::Int(0)),
         "prod" => (Combiner::Multiply, Number::Int(1)),
-        "amax" | "max" => (Combiner::Maximum, least(dtype)),
-        "amin" | "min" => (Combiner::Minimum, greatest(dtype)),
+        "amax" | "max" => (Combiner::Maximum, Number::least(dtype)),
+        "amin" | "min" => (Combiner::Minimum, Number::greatest(dtype)),
         other => invalid!("reduce argument must be either sum, prod, mean, amax or amin, got {other}"),
     };
     if dtype.is_complex() && matches!(how, Combiner::Maximum | Combiner::Minimum) {
@@ -284,26 +284,6 @@ fn floor_divide(b: &Builder, x: ValueId, y: ValueId) -> Result<ValueId> {
     let zero = b.full_like(x, Number::Int(0))?;
     let below = b.compare(Comparison::Lt, rest, zero)?;
     b.select(below, b.subtract(quotient, b.full_like(x, Number::Int(1))?)?, quotient)
-}
-
-/// The least number of `dtype`.
-pub(in super::super) fn least(dtype: DType) -> Number {
-    match dtype {
-        d if d.is_float() => Number::Float(f64::NEG_INFINITY),
-        d if d.is_unsigned() || d == DType::Bool => Number::Int(0),
-        d => Number::Int(i64::MIN >> (64 - 8 * d.size().min(8))),
-    }
-}
-
-/// The greatest number of `dtype`.
-pub(in super::super) fn greatest(dtype: DType) -> Number {
-    match dtype {
-        d if d.is_float() => Number::Float(f64::INFINITY),
-        DType::Bool => Number::Int(1),
-        DType::U64 => Number::Int(-1),
-        d if d.is_unsigned() => Number::Int((1 << (8 * d.size())) - 1),
-        d => Number::Int(i64::MAX >> (64 - 8 * d.size().min(8))),
-    }
 }
 
 fn value_selecting_reduction_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
