@@ -3,7 +3,8 @@
 //! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are
 //! said otherwise ([`depthwise`]), or are matrix products and said so ([`single_window`]); the graph is laid out with features
 //! last ([`layout`]); what is left of groups becomes loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]).
-//! Where the host offers to multiply, it gets factorisations ([`host_lapack`]), convolutions, which come first then since it takes them as they lie
+//! Where the host offers to multiply, it gets factorisations ([`host_lapack`]), before anything else looks at them; convolutions, which come
+//! next since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]), and functions that take vectors
 //! ([`host_function`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
@@ -218,7 +219,8 @@ impl Formulating<'_> {
             return phases::phased(&graph, self.changes, self.within);
         }
         let with_blas = self.changes.options().platform == Platform::CpuWithBlas;
-        let graph = if with_blas { &host_lapack::left_to_the_host(graph, self.changes, self.within)? } else { graph };
+        let asking = self.asking_the_host(graph)?;
+        let graph = asking.as_ref().unwrap_or(graph);
         let graph = unread_positions::dropped(&self.bodies(graph)?, self.changes, self.within)?;
         let before: &[Rule] = if with_blas && as_they_lie::is_better(&graph) { &[host_convolution::RULE] } else { &[] };
         let graph = self.ops(&graph, before)?;
@@ -242,13 +244,23 @@ impl Formulating<'_> {
 
     /// `graph` as the rules are to find it, for a TPU or where the host takes calls.
     fn prepared(&mut self, graph: &Graph) -> Result<Graph> {
-        let is_tpu = self.changes.options().platform == Platform::Tpu;
-        let graph = if is_tpu { graph } else { &host_lapack::left_to_the_host(graph, self.changes, self.within)? };
+        let asking = self.asking_the_host(graph)?;
+        let graph = asking.as_ref().unwrap_or(graph);
         let graph = graph.map_bodies(|body, holder| {
             let within = Some(self.within.unwrap_or(holder));
             Formulating { changes: self.changes, within }.prepared(body)
         })?;
-        if is_tpu { fourier::as_products(&graph, self.changes, self.within) } else { Ok(graph) }
+        match self.changes.options().platform {
+            Platform::Tpu => fourier::as_products(&graph, self.changes, self.within),
+            _ => Ok(graph),
+        }
+    }
+
+    /// `graph` with what a host that takes calls is asked for first; `None` if that is nothing.
+    fn asking_the_host(&mut self, graph: &Graph) -> Result<Option<Graph>> {
+        let takes_calls = self.changes.options().platform == Platform::CpuWithBlas;
+        let asking = takes_calls.then(|| host_lapack::left_to_the_host(graph, self.changes, self.within));
+        Ok(asking.transpose()?.flatten())
     }
 
     /// `graph` with its bodies formulated.

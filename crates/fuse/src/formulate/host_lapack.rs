@@ -27,11 +27,11 @@ pub(super) const TOLD: (&str, Class, &str) = (
     "LAPACK works in blocks, a loop of XLA's on the whole matrix for each column",
 );
 
-/// `graph`, for a platform where the host takes calls, with its factorisations left to it. First of all, so that nobody works at
-/// what they say in other ops.
-pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
+/// `graph`, for a platform where the host takes calls, with its factorisations left to it; `None` if it has none. First of all, so
+/// that nobody works at what they say in other ops.
+pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Option<Graph>> {
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Lapack { host: false, .. })) {
-        return Ok(graph.clone());
+        return Ok(None);
     }
     let graph = &graph.without_dead_nodes();
     let read = read_elements(graph);
@@ -66,7 +66,7 @@ pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Opt
             None => to.keep(&Node { op: Op::Lapack { of, host: true }, ..node.clone() }),
         }
     }
-    Ok(to.finish(graph))
+    Ok(Some(to.finish(graph)))
 }
 
 /// For each node, which elements of the tuple that it gives are read, as bits.
