@@ -1,16 +1,14 @@
 """Factorisations by PyTorch's LAPACK, compiled and by eager ops: what the CPU's eager gives."""
 
-import platform
 from collections.abc import Callable
 
 import pytest
 import torch
 import torchtpu
+from test_products import needs_mkl
 from torch import Tensor
 
 DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
-HAS_MKL = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
-needs_mkl = pytest.mark.skipif(not HAS_MKL, reason="this PyTorch has no MKL to offer")
 linalg = torch.linalg
 
 
