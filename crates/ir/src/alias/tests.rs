@@ -133,6 +133,15 @@ impl Model {
         Model { b, aliases, storage, input, base, expected: vec![] }
     }
 
+    /// One whose storage was filled with a number.
+    fn filled(layout: Layout) -> Model {
+        let mut model = Model::new(layout.clone());
+        let value = model.b.full(crate::Number::Int(7), DType::I64, &layout.sizes).expect("a fill");
+        model.base = model.aliases.fresh(&model.b, value, layout).expect("dense");
+        model.storage.fill(7);
+        model
+    }
+
     fn read(&mut self, t: TensorId) {
         let value = self.aliases.read(&self.b, t).expect("read");
         self.b.output("o", OutputKind::User, value);
@@ -177,7 +186,7 @@ fn random_chains_read_and_write_as_storage_does() {
         let mut r = Random(seed * 7919 + 1);
         let layout = random_dense(&mut r);
         let size = layout.numel().expect("small");
-        let mut model = Model::new(layout);
+        let mut model = if seed % 3 == 0 { Model::filled(layout) } else { Model::new(layout) };
         let mut known = vec![model.base];
         for _ in 0..1 + r.below(5) {
             let mut view = model.aliases.layout(known[r.below(known.len())]);
@@ -257,6 +266,19 @@ fn writes_update_in_place() {
     assert_eq!(tail(every_other, 1), ["select"]);
     let whole = ops_of(&[4, 6], strided(&[6, 4], &[1, 6], 0), true);
     assert_eq!(whole, ["transpose", "transpose"]);
+}
+
+#[test]
+fn writes_into_what_is_filled_are_paddings() {
+    for view in [strided(&[6], &[1], 12), strided(&[4, 3], &[6, 2], 1), strided(&[2, 2], &[6, 3], 7)] {
+        let mut model = Model::filled(Layout::contiguous(Shape::from_slice(&[4, 6])));
+        let t = model.aliases.view(model.base, view).expect("inside");
+        model.write(&mut Random(1), t);
+        model.read(model.base);
+        let ops = model.check("a fill");
+        assert!(ops.iter().any(|op| matches!(op, Op::Pad { .. })), "{ops:?}");
+        assert!(!ops.iter().any(|op| matches!(op, Op::Select | Op::DynamicUpdateSlice)), "{ops:?}");
+    }
 }
 
 #[test]
