@@ -23,6 +23,7 @@ from torchtpu._effects import drop_effects
 from torchtpu._errors import Error
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
+from torchtpu._pools import pool_again
 from torchtpu._random import draw_again
 from torchtpu.backend import decompositions, precision
 from torchtpu.recurrent import in_loops
@@ -116,7 +117,7 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         fw_compiler=functools.partial(record, forward),
         bw_compiler=functools.partial(record, backward),
         inference_compiler=functools.partial(record, forward),
-        partition_fn=default_partition,
+        partition_fn=_partition,
         decompositions=decompositions(),
         keep_inference_input_mutations=True,
     )
@@ -137,6 +138,11 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
         _trace_backward(result)
     forward[0].backward = backward[0] if backward else None
     return forward[0]
+
+
+def _partition(joint: fx.GraphModule, inputs: Sequence[Any], **sizes: Any) -> Any:
+    pool_again(joint)  # what is captured is compiled for a TPU as a rule
+    return default_partition(joint, inputs, **sizes)
 
 
 def _told(value: Any) -> str:

@@ -33,6 +33,7 @@ from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._overlaps import overlapping_write
 from torchtpu._parts import cut, keep_tensors
+from torchtpu._pools import pool_again
 from torchtpu._random import draw_again
 from torchtpu._stats import record_shared
 from torchtpu._views import add_places, add_temporaries, remade_outputs, user_outputs, with_places, with_views
@@ -114,12 +115,26 @@ def torchtpu(
         fw_compiler=forward,
         bw_compiler=functools.partial(compile_graph, options=parsed),
         inference_compiler=forward,
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=functools.partial(_partition, parsed),
         decompositions=decompositions() | {torch.ops.aten.transpose.int: _permuted},
         keep_inference_input_mutations=True,
     )
     with without_onednn():
         return backend(gm, example_inputs)
+
+
+def _partition(options: Options, joint: fx.GraphModule, inputs: Sequence[Any], **sizes: Any) -> Any:
+    """Splits a graph into forward and backward."""
+    if options.optimize and options.numerics != "exact" and _is_for_tpu(options):
+        pool_again(joint)
+    return min_cut_rematerialization_partition(joint, inputs, **sizes)
+
+
+def _is_for_tpu(options: Options) -> bool:
+    try:
+        return not _native.is_on_cpu(_plugins.current(options.plugin))
+    except Error:  # the first call tells
+        return False
 
 
 @contextlib.contextmanager

@@ -6,9 +6,11 @@ module @select_and_scatter {
     %3 = "stablehlo.select_and_scatter"(%0, %1, %2) ({
     ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>):
       %10 = "stablehlo.compare"(%arg4, %arg5) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction GE>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
-      %11 = "stablehlo.compare"(%arg4, %arg4) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction NE>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
-      %12 = "stablehlo.or"(%10, %11) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      "stablehlo.return"(%12) : (tensor<i1>) -> ()
+      %11 = "stablehlo.compare"(%arg5, %arg5) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %12 = "stablehlo.compare"(%arg4, %arg4) {compare_type = #stablehlo<comparison_type FLOAT>, comparison_direction = #stablehlo<comparison_direction NE>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %13 = "stablehlo.and"(%12, %11) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %14 = "stablehlo.or"(%10, %13) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      "stablehlo.return"(%14) : (tensor<i1>) -> ()
     }, {
     ^bb0(%arg4: tensor<f32>, %arg5: tensor<f32>):
       %10 = "stablehlo.add"(%arg4, %arg5) : (tensor<f32>, tensor<f32>) -> tensor<f32>

@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Whether programs run on the host's own processor.
-    pub(crate) fn is_on_cpu(&self) -> bool {
+    pub fn is_on_cpu(&self) -> bool {
         self.client.platform_name().eq_ignore_ascii_case("cpu")
     }
 

@@ -16,7 +16,7 @@
 //! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
-//! rules can see through, no elements gathered that are slices ([`counted`]), no reshapes that move rows
+//! rules can see through, selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
 //! ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
@@ -39,6 +39,7 @@ mod ordered;
 mod packed_sort;
 mod phases;
 mod pointwise;
+mod pool_gradient;
 mod product_order;
 mod read_first;
 mod rebuild;
@@ -73,7 +74,10 @@ pub fn formulate(graph: &Graph, changes: &mut Changes) -> Result<Graph> {
 /// # Errors
 /// As [`formulate`].
 pub(crate) fn prepared(graph: &Graph, changes: &mut Changes) -> Result<Option<Graph>> {
-    let says = |node: &Node| matches!(node.op, Op::Fft { .. } | Op::Lapack { .. }) || !node.bodies.is_empty();
+    let says = |node: &Node| {
+        let is_one = matches!(node.op, Op::Fft { .. } | Op::Lapack { .. }) || pool_gradient::may_be(node);
+        is_one || !node.bodies.is_empty()
+    };
     let is_wanted = changes.options().platform != Platform::Cpu && graph.nodes().iter().any(says);
     is_wanted.then(|| Formulating { changes, within: None }.prepared(graph)).transpose()
 }
@@ -113,6 +117,8 @@ struct Windowing<'a> {
     reducer: Reducer,
     window: &'a Window,
     input: ValueId,
+    /// Where the elements are, for what is found with its place.
+    places: Option<ValueId>,
     /// Whether the host takes calls.
     with_host: bool,
 }
@@ -158,8 +164,8 @@ impl Rewrite {
             (Rewrite::Reduction(rewrite), &Op::Reduce { reducer, ref dims }, &[input]) => {
                 rewrite(to, &Reduction { reducer, dims, input })
             }
-            (Rewrite::Windows(rewrite), &Op::ReduceWindow { reducer, ref window }, &[input]) => {
-                rewrite(to, &Windowing { reducer, window, input, with_host })
+            (Rewrite::Windows(rewrite), &Op::ReduceWindow { reducer, ref window }, &[input, ref places @ ..]) => {
+                rewrite(to, &Windowing { reducer, window, input, places: places.first().copied(), with_host })
             }
             (Rewrite::Sort(rewrite), &Op::Sort { dim, descending, .. }, operands) => {
                 rewrite(to, &Sorting { dim, descending, operands })
@@ -180,28 +186,37 @@ const OF_LOOPS: &[Rule] = &[
     packed_sort::RULE,
     window_by_dims::EXTREMES,
     window_by_dims::SUMS,
+    window_by_dims::PLACES,
 ];
 
 /// Name, class and reason of all that is done here, in order.
 pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
-    [host_lapack::TOLD, fourier::TOLD, counted::TOLD, apart::TOLD, phases::TOLD, unread_positions::TOLD]
-        .into_iter()
-        .chain(BEFORE_LAYOUT.iter().map(of))
-        .chain([layout::TOLD])
-        .chain(WITH_BLAS.iter().map(of))
-        .chain(AFTER_LAYOUT.iter().map(of))
-        .chain([
-            host_finish::TOLD,
-            host_finish::SCALED,
-            host_function::TOLD,
-            computed_once::TOLD,
-            read_first::TOLD,
-            made_late::TOLD,
-            written_apart::TOLD,
-            selected::TOLD,
-        ])
-        .chain(OF_LOOPS.iter().map(of))
+    [
+        host_lapack::TOLD,
+        fourier::TOLD,
+        pool_gradient::TOLD,
+        counted::TOLD,
+        apart::TOLD,
+        phases::TOLD,
+        unread_positions::TOLD,
+    ]
+    .into_iter()
+    .chain(BEFORE_LAYOUT.iter().map(of))
+    .chain([layout::TOLD])
+    .chain(WITH_BLAS.iter().map(of))
+    .chain(AFTER_LAYOUT.iter().map(of))
+    .chain([
+        host_finish::TOLD,
+        host_finish::SCALED,
+        host_function::TOLD,
+        computed_once::TOLD,
+        read_first::TOLD,
+        made_late::TOLD,
+        written_apart::TOLD,
+        selected::TOLD,
+    ])
+    .chain(OF_LOOPS.iter().map(of))
 }
 
 struct Formulating<'a> {
@@ -213,7 +228,7 @@ struct Formulating<'a> {
 impl Formulating<'_> {
     fn graph(&mut self, graph: &Graph) -> Result<Graph> {
         if self.changes.options().platform == Platform::Tpu {
-            let graph = self.prepared(graph)?;
+            let graph = unread_positions::dropped(&self.prepared(graph)?, self.changes, self.within)?;
             let graph = counted::as_slices(&self.bodies(&graph)?, self.changes, self.within)?;
             let graph = apart::apart(&graph, self.changes, self.within)?;
             return phases::phased(&graph, self.changes, self.within);
@@ -251,7 +266,10 @@ impl Formulating<'_> {
             Formulating { changes: self.changes, within }.prepared(body)
         })?;
         match self.changes.options().platform {
-            Platform::Tpu => fourier::as_products(&graph, self.changes, self.within),
+            Platform::Tpu => {
+                let graph = pool_gradient::selected(&graph, self.changes, self.within)?;
+                fourier::as_products(&graph, self.changes, self.within)
+            }
             _ => Ok(graph),
         }
     }

@@ -136,7 +136,7 @@ pub enum Op {
         window: Window,
     },
     /// `select_and_scatter(operand, source)`: adds each element of `source` to zeros at the position of its window's
-    /// maximum (the first one; NaN wins). No dilation.
+    /// maximum, the first one; the last NaN wins, as in PyTorch's pooling. No dilation.
     SelectAndScatter {
         /// The windows.
         window: Window,

@@ -81,13 +81,15 @@ impl<'c> Scope<'_, 'c> {
         self.scalar("stablehlo.or", &[below, below_nan], PRED)
     }
 
-    /// Whether `select_and_scatter` keeps `best` rather than `candidate`: the first maximum, NaN greatest.
+    /// Whether `select_and_scatter` keeps `best` rather than `candidate`: the first maximum, or the last NaN.
     pub(crate) fn keeps(&self, dtype: DType, best: V<'c>, candidate: V<'c>) -> Result<V<'c>> {
         let at_least = self.compared(Comparison::Ge, dtype, best, candidate)?;
-        match dtype.is_float() {
-            true => self.scalar("stablehlo.or", &[at_least, self.is_nan(dtype, best)?], PRED),
-            false => Ok(at_least),
+        if !dtype.is_float() {
+            return Ok(at_least);
         }
+        let number = self.compared(Comparison::Eq, dtype, candidate, candidate)?;
+        let above = self.scalar("stablehlo.and", &[self.is_nan(dtype, best)?, number], PRED)?;
+        self.scalar("stablehlo.or", &[at_least, above], PRED)
     }
 
     fn is_nan(&self, dtype: DType, x: V<'c>) -> Result<V<'c>> {

@@ -547,8 +547,8 @@ fn windows() {
             j.op(&format!("select_and_scatter of {dtype}"), op, &[&x, &source], EXACT);
         }
         if dtype.is_float() {
-            // NaN wins, the first of two; of equals, -0 and 0 too, the first.
-            let values = [1.0, f64::NAN, 2.0, f64::NAN, -0.0, 0.0, 0.0, -0.0, f64::INFINITY, f64::INFINITY];
+            // NaN wins, the last of two; of equals, -0 and 0 too, the first.
+            let values = [1.0, f64::NAN, f64::NAN, f64::NAN, -0.0, 0.0, 0.0, -0.0, f64::INFINITY, f64::INFINITY];
             let x = line(dtype, &values.map(Number::Float));
             let source = line(dtype, &[1, 2, 1, 1, 1].map(Number::Int));
             let window = Window { size: smallvec![2], strides: smallvec![2], ..Window::trivial(1) };

@@ -274,6 +274,12 @@ fn load_plugin(py: Python<'_>, plugin: String) -> PyResult<()> {
     py.detach(|| session(plugin).map(drop))
 }
 
+/// Whether programs run on the host's processor with `plugin`, which is loaded.
+#[pyfunction]
+fn is_on_cpu(py: Python<'_>, plugin: String) -> PyResult<bool> {
+    py.detach(|| Ok(session(plugin)?.is_on_cpu()))
+}
+
 /// Counters of all sessions, summed.
 #[pyfunction]
 fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
@@ -305,6 +311,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Unsupported>()?;
     m.add_class::<partitioned::Partitioned>()?;
     m.add_function(wrap_pyfunction!(load_plugin, m)?)?;
+    m.add_function(wrap_pyfunction!(is_on_cpu, m)?)?;
     m.add_function(wrap_pyfunction!(use_blas, m)?)?;
     m.add_function(wrap_pyfunction!(cache_fault, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;

@@ -232,7 +232,8 @@ pub(super) fn select_and_scatter(a: &Literal, source: &Literal, window: &Window)
             let mut best: Option<usize> = None;
             for_each_tap(&here, |taps| {
                 let i: usize = taps.iter().zip(&step).map(|((_, i), s)| i * s).sum();
-                let better = best.is_none_or(|b| values[i].order(values[b]) == Ordering::Greater);
+                let above = |b: usize| values[i].is_nan() || values[i].order(values[b]) == Ordering::Greater;
+                let better = best.is_none_or(above);
                 best = if better { Some(i) } else { best };
             });
             if let Some(b) = best {

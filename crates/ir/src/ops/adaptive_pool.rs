@@ -3,14 +3,14 @@
 //! Windows are products of ranges, so each dimension is pooled by itself.
 
 use super::expr::formula;
-use super::pool::{nan_positions, or_nan, scatter_planes};
+use super::pool::{as_positions, nans_backwards, positions, scatter_planes};
 use super::resample::{Taps, adjoint, resample, rows};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::types::Dims;
-use crate::{DType, Number, Reducer, ensure};
+use crate::{Number, Reducer, ensure};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -217,21 +217,16 @@ fn maximum<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     }
     let first = shape.len() - N;
     let plane = &shape[first..];
-    let positions = b.reshape(b.iota(DType::I64, &[plane.iter().product()], 0)?, plane)?;
-    let (mut values, mut indices) = (x, super::support::broadcast_to(b, positions, &shape)?);
-    let mut nans = nan_positions(b, x, indices)?;
+    let (mut values, mut places) = (x, nans_backwards(b, x, positions(b, &shape, N)?)?);
+    let beyond = Number::greatest(b.dtype(places));
     // Rows first: the earliest of equal elements of a row, then of a column, is the earliest of the window.
     for i in (0..N).rev() {
         let (d, windows) = (first + i, windows(plane[i], outs[i]));
         let v = rows(b, values, d, &windows, Number::Float(f64::NEG_INFINITY))?;
-        let p = rows(b, indices, d, &windows, Number::Int(i64::MAX))?;
-        (values, indices) = b.reduce_arg(v, p, Reducer::ArgMax, &[d + 1])?;
-        if let Some(n) = nans {
-            nans = Some(b.reduce(rows(b, n, d, &windows, Number::Int(-1))?, Reducer::Maximum, &[d + 1])?);
-        }
+        let p = rows(b, places, d, &windows, beyond)?;
+        (values, places) = b.reduce_arg(v, p, Reducer::ArgMax, &[d + 1])?;
     }
-    let indices = nans.map_or(Ok(indices), |last| or_nan(b, indices, last))?;
-    many([values, indices])
+    many([values, as_positions(b, places, dtype)?])
 }
 
 fn maximum_backward(c: &Call<'_>, b: &Builder, n: usize) -> Result<Outs> {

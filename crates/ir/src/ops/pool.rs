@@ -1,12 +1,13 @@
 //! Max pooling, and the windows that all pooling shares.
 
+use super::index::index_dtype;
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::op::{Combiner, Scatter, Window};
+use crate::op::{Combiner, Scatter, Unary, Window};
 use crate::types::Shape;
-use crate::{Comparison, DType, Number, Reducer, ensure, invalid};
+use crate::{Comparison, DType, Number, Op, Reducer, ensure, invalid};
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -239,35 +240,47 @@ fn maxima<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     one(b.reduce_window(x, Reducer::Maximum, pool.window(&b.shape(x), &outs))?)
 }
 
-/// Maxima with their positions in the flattened plane: the first of equals, but the last NaN.
 fn maxima_with_indices<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (x, pool, outs) = read::<N>(c, b)?;
-    let shape = b.shape(x);
-    let plane = &shape[shape.len() - N..];
-    let positions = b.reshape(b.iota(DType::I64, &[plane.iter().product()], 0)?, plane)?;
-    let positions = super::support::broadcast_to(b, positions, &shape)?;
-    let window = pool.window(&shape, &outs);
-    let op = crate::Op::ReduceWindow { reducer: Reducer::ArgMax, window: window.clone() };
-    let both = b.push(op, &[x, positions], vec![])?;
-    let (values, indices) = (b.element(both, 0)?, b.element(both, 1)?);
-    let Some(nans) = nan_positions(b, x, positions)? else { return many([values, indices]) };
-    let last = b.reduce_window(nans, Reducer::Maximum, window)?;
-    many([values, or_nan(b, indices, last)?])
+    let window = pool.window(&b.shape(x), &outs);
+    many(found(b, x, window, N)?)
 }
 
-/// The positions of NaN, -1 elsewhere; `None` for integers.
-pub(super) fn nan_positions(b: &Builder, x: ValueId, positions: ValueId) -> Result<Option<ValueId>> {
+/// Maxima of windows over the last `n` dimensions of `x` with their positions in the flattened plane, as `i64`: the first of
+/// equals, but the last NaN.
+///
+/// # Errors
+/// `Invalid` if the window does not fit.
+pub fn found(b: &Builder, x: ValueId, window: Window, n: usize) -> Result<[ValueId; 2]> {
+    let places = nans_backwards(b, x, positions(b, &b.shape(x), n)?)?;
+    let both = b.push(Op::ReduceWindow { reducer: Reducer::ArgMax, window }, &[x, places], vec![])?;
+    Ok([b.element(both, 0)?, as_positions(b, b.element(both, 1)?, b.dtype(x))?])
+}
+
+/// Where each element of `shape` is in the plane of its last `n` dimensions.
+pub(super) fn positions(b: &Builder, shape: &[usize], n: usize) -> Result<ValueId> {
+    let plane = &shape[shape.len() - n..];
+    let elements: usize = plane.iter().product();
+    let positions = b.reshape(b.iota(index_dtype(elements), &[elements], 0)?, plane)?;
+    super::support::broadcast_to(b, positions, shape)
+}
+
+/// `positions`, those of NaN counted from -1 downwards: of several NaN that a reduction finds, PyTorch has the last.
+pub(super) fn nans_backwards(b: &Builder, x: ValueId, positions: ValueId) -> Result<ValueId> {
     if !b.dtype(x).is_float() {
-        return Ok(None);
+        return Ok(positions);
     }
     let is_nan = b.compare(Comparison::Ne, x, x)?;
-    b.select(is_nan, positions, super::support::like(b, positions, -1.0)?).map(Some)
+    b.select(is_nan, b.unary(Unary::Not, positions)?, positions)
 }
 
-/// The last position of a NaN where a window has one, else the index found.
-pub(super) fn or_nan(b: &Builder, indices: ValueId, last: ValueId) -> Result<ValueId> {
-    let found = b.compare(Comparison::Ge, last, super::support::like(b, last, 0.0)?)?;
-    b.select(found, last, indices)
+/// What [`nans_backwards`] gave for elements of type `of`, as indices.
+pub(super) fn as_positions(b: &Builder, places: ValueId, of: DType) -> Result<ValueId> {
+    if !of.is_float() {
+        return b.convert(places, DType::I64);
+    }
+    let is_nan = b.compare(Comparison::Lt, places, super::support::like(b, places, 0.0)?)?;
+    b.convert(b.select(is_nan, b.unary(Unary::Not, places)?, places)?, DType::I64)
 }
 
 fn backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
@@ -281,13 +294,7 @@ fn backward<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 }
 
 /// Each element of `grad` added to zeros of `shape` at its index in the plane of the last `n` dimensions.
-pub(super) fn scatter_planes(
-    b: &Builder,
-    grad: ValueId,
-    indices: ValueId,
-    shape: &[usize],
-    n: usize,
-) -> Result<ValueId> {
+pub fn scatter_planes(b: &Builder, grad: ValueId, indices: ValueId, shape: &[usize], n: usize) -> Result<ValueId> {
     let (dtype, wide) = (b.dtype(grad), b.dtype(grad).accumulator());
     let planes: usize = shape[..shape.len() - n].iter().product();
     let plane: usize = shape[shape.len() - n..].iter().product();
@@ -300,17 +307,20 @@ pub(super) fn scatter_planes(
     let zeros = b.full(Number::Int(0), wide, &[planes, plane])?;
     let updates = b.reshape(b.convert(grad, wide)?, &[planes, places])?;
     let indices = b.reshape(indices, &[planes, places, 1])?;
-    let none = Shape::new;
-    let scatter = Scatter {
+    let sums = b.scatter(zeros, indices, updates, sums_in_planes())?;
+    b.convert(b.reshape(sums, shape)?, dtype)
+}
+
+/// How the gradient of a pool is scattered: `[planes, places]` updates at `[planes, places, 1]` indices, into `[planes, plane]`.
+pub fn sums_in_planes() -> Scatter {
+    Scatter {
         combiner: Combiner::Add,
-        update_window_dims: none(),
+        update_window_dims: Shape::new(),
         inserted_window_dims: [1].into_iter().collect(),
         input_batching_dims: [0].into_iter().collect(),
         scatter_indices_batching_dims: [0].into_iter().collect(),
         scatter_dims_to_operand_dims: [1].into_iter().collect(),
         index_vector_dim: 2,
         unique_indices: false,
-    };
-    let sums = b.scatter(zeros, indices, updates, scatter)?;
-    b.convert(b.reshape(sums, shape)?, dtype)
+    }
 }

@@ -1,7 +1,7 @@
 //! Pooling whose windows lie at random places, and the way back from pooling.
 
 use super::index::{put_along, take_along};
-use super::pool::{nan_positions, or_nan, scatter_planes};
+use super::pool::{as_positions, nans_backwards, scatter_planes};
 use super::support::{not_implemented, torch_name};
 use super::{Call, OpDef, Outs, Strides, err, many, ok, one};
 use crate::builder::Builder;
@@ -178,11 +178,9 @@ fn fractional<const N: usize>(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let positions = b.reshape(positions, &[planes, windows * taps])?;
     let by_window = |v| b.reshape(v, &[planes, windows, taps]);
     let (values, positions) = (by_window(take_along(b, flat, 1, positions)?)?, by_window(positions)?);
-    let (maxima, mut indices) = b.reduce_arg(values, positions, Reducer::ArgMax, &[2])?;
-    if let Some(nans) = nan_positions(b, values, positions)? {
-        indices = or_nan(b, indices, b.reduce(nans, Reducer::Maximum, &[2])?)?;
-    }
-    many([b.reshape(maxima, &result)?, b.reshape(indices, &result)?])
+    let places = nans_backwards(b, values, positions)?;
+    let (maxima, places) = b.reduce_arg(values, places, Reducer::ArgMax, &[2])?;
+    many([b.reshape(maxima, &result)?, b.reshape(as_positions(b, places, dtype)?, &result)?])
 }
 
 fn per_dimension<const N: usize>(c: &Call<'_>, name: &str) -> Result<Vec<usize>> {
