@@ -1,5 +1,6 @@
 """Factorisations by PyTorch's LAPACK, compiled and by eager ops: what the CPU's eager gives."""
 
+import importlib.util
 from collections.abc import Callable
 
 import pytest
@@ -146,3 +147,35 @@ def test_gradients_through_it(dtype: torch.dtype) -> None:
     loss(eager.to("tpu")).backward()
     torch.testing.assert_close(got.grad, wanted.grad)
     torch.testing.assert_close(eager.grad, wanted.grad)
+
+
+def launches(f: Callable[[Tensor], object], x: Tensor) -> list[float]:
+    """How often a TPU starts something, forward, and backward if there is that."""
+    report = torchtpu.check(lambda x: f(x), x, target="v5e:1x1")
+    parts = [report] if report.backward is None else [report, report.backward]
+    assert all(part.runs for part in parts)
+    return [sum(region["runs"] for region in part.data["cost"]["regions"]) for part in parts]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="`make setup WITHOUT_LIBTPU=1` leaves it out")
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: linalg.eigh(positive(x)), torch.randn(2, 33, 33)),
+        (lambda x: linalg.eigvalsh(positive(x)), torch.randn(33, 33)),
+        (lambda x: linalg.cholesky(positive(x), upper=True), torch.randn(2, 33, 33)),
+        (linalg.inv, torch.randn(2, 33, 33)),
+        (lambda x: linalg.lu(x), torch.randn(2, 33, 17)),
+        (lambda x: linalg.lu(x), torch.randn(17, 33)),
+        (linalg.qr, torch.randn(33, 17)),
+        (linalg.qr, torch.randn(2, 17, 33)),
+        (lambda x: linalg.qr(x, "complete"), torch.randn(33, 17)),
+        (lambda x: linalg.solve_triangular(x, x, upper=True, unitriangular=True), torch.randn(2, 33, 33)),
+    ],
+    ids="eigh eigvalsh cholesky inv tall_lu wide_lu tall_qr wide_qr complete_qr triangular".split(),
+)
+def test_a_tpu_does_not_launch_every_column(f: Callable[[Tensor], object], x: Tensor) -> None:
+    """33 steps, of several launches each, where there are loops."""
+    assert max(launches(f, x)) <= 33
+    if x.shape[-2:] == (33, 33):
+        assert max(launches(f, x.clone().requires_grad_())) <= 33

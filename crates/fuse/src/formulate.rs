@@ -16,7 +16,7 @@
 //! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
-//! rules can see through, selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
+//! rules can see through, routines for factorisations ([`routines`]), selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
 //! ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
@@ -43,6 +43,7 @@ mod pool_gradient;
 mod product_order;
 mod read_first;
 mod rebuild;
+mod routines;
 mod rows_in_parts;
 mod selected;
 mod side;
@@ -194,6 +195,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     let of = |r: &Rule| (r.name, r.class, r.why);
     [
         host_lapack::TOLD,
+        routines::TOLD,
         fourier::TOLD,
         pool_gradient::TOLD,
         counted::TOLD,
@@ -259,7 +261,10 @@ impl Formulating<'_> {
 
     /// `graph` as the rules are to find it, for a TPU or where the host takes calls.
     fn prepared(&mut self, graph: &Graph) -> Result<Graph> {
-        let asking = self.asking_the_host(graph)?;
+        let asking = match self.changes.options().platform {
+            Platform::Tpu => routines::called(graph, self.changes, self.within)?,
+            _ => self.asking_the_host(graph)?,
+        };
         let graph = asking.as_ref().unwrap_or(graph);
         let graph = graph.map_bodies(|body, holder| {
             let within = Some(self.within.unwrap_or(holder));

@@ -59,6 +59,7 @@ pub enum Kind {
     Fft,
     RngBitGenerator,
     Lapack,
+    Routine,
     While,
     If,
     GetTupleElement,
@@ -68,7 +69,7 @@ pub enum Kind {
     HostBinary,
 }
 
-const KINDS: [(&str, Kind); 33] = [
+const KINDS: [(&str, Kind); 34] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -95,6 +96,7 @@ const KINDS: [(&str, Kind); 33] = [
     ("fft", Kind::Fft),
     ("rng_bit_generator", Kind::RngBitGenerator),
     ("lapack", Kind::Lapack),
+    ("routine", Kind::Routine),
     ("while", Kind::While),
     ("if", Kind::If),
     ("get_tuple_element", Kind::GetTupleElement),
@@ -139,6 +141,7 @@ impl Head {
             Op::Fft { .. } => Kind::Fft,
             Op::RngBitGenerator { .. } => Kind::RngBitGenerator,
             Op::Lapack { .. } => Kind::Lapack,
+            Op::Routine(_) => Kind::Routine,
             Op::While => Kind::While,
             Op::If => Kind::If,
             Op::GetTupleElement { .. } => Kind::GetTupleElement,

@@ -184,14 +184,15 @@ impl Graph {
     }
 
     /// This graph with each body as `each` makes it, which gets the location of the node that holds it; a body that several
-    /// nodes share is made once. Bodies of what the host computes stay as they are: nobody runs them.
+    /// nodes share is made once. Bodies of what the host computes, or a TPU by a routine, stay as they are: nobody runs them.
     ///
     /// # Errors
     /// Those of `each`.
     pub fn map_bodies<E>(&self, mut each: impl FnMut(&Graph, LocId) -> Result<Graph, E>) -> Result<Graph, E> {
         let mut known: FxHashMap<*const Graph, Arc<Graph>> = FxHashMap::default();
         let mut graph = self.clone();
-        for node in graph.nodes.iter_mut().filter(|node| !matches!(node.op, Op::Lapack { host: true, .. })) {
+        let is_run = |node: &&mut Node| !matches!(node.op, Op::Lapack { host: true, .. } | Op::Routine(_));
+        for node in graph.nodes.iter_mut().filter(is_run) {
             for body in &mut node.bodies {
                 let made = match known.entry(Arc::as_ptr(body)) {
                     Entry::Occupied(made) => made.get().clone(),

@@ -50,6 +50,6 @@ pub use graph::{Graph, Input, InputKind, Node, Operands, Output, OutputKind, Val
 pub use infer::infer;
 pub use literal::{Literal, Number};
 pub use loc::{Loc, LocId, LocTable};
-pub use op::{Binary, Combiner, Comparison, FftKind, Op, Precision, Reducer, Unary};
+pub use op::{Binary, Combiner, Comparison, FftKind, Op, Precision, Reducer, Routine, Unary};
 pub use types::{Dims, Shape, TensorType, Type};
 pub use verify::verify;

@@ -179,6 +179,9 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         host: bool,
     },
+    /// What a TPU's compiler has a routine for, of matrices of `f32`, which `bodies[0]` says in other ops; to a TPU another way to the
+    /// same results, as [`Op::Lapack`] is to a host. Gives a tuple of the body's outputs.
+    Routine(Routine),
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
     RngBitGenerator {
@@ -359,6 +362,32 @@ pub enum Reducer {
     /// Least value with its index; NaN wins; among equals the smallest index. Identity: that of `minimum`, with the
     /// greatest index.
     ArgMin,
+}
+
+/// What a TPU's compiler computes of each matrix of a batch, `[batch, n, m]`, by a routine of its own, which JAX calls, too, and
+/// promises to keep. `r` is `min(n, m)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routine {
+    /// StableHLO's `cholesky`: the lower factor of a positive matrix, of which the lower triangle is read, and anything above it; NaN
+    /// from the first column on whose minor is not positive.
+    Cholesky,
+    /// StableHLO's `triangular_solve`: the X in `A X = Y`, `[batch, n, n]` and `[batch, n, m]`.
+    TriangularSolve {
+        /// Whether the upper triangle is A, or the lower one.
+        upper: bool,
+        /// Whether its diagonal is taken for ones.
+        unit: bool,
+    },
+    /// L, without the ones on its diagonal, and U as one matrix; the row, counted from 0, that each step swapped its own with,
+    /// `i32[batch, r]`; and which row each came from: `i32[batch, n]`.
+    Lu,
+    /// R, and below it the vectors of reflections without their leading ones; the reflections' factors `[batch, r]`.
+    Qr,
+    /// The product of the reflections below the diagonal of `[batch, n, n]` with factors `[batch, k]`: `[batch, n, n]`.
+    Reflections,
+    /// Eigenvectors of a symmetric matrix, as columns, and its eigenvalues, ascending.
+    Eigh,
 }
 
 /// How a scatter combines what is there with an update.

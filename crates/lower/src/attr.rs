@@ -132,6 +132,11 @@ impl<'c> Session<'c> {
         self.parse(format!("[#stablehlo<precision {p}>, #stablehlo<precision {p}>]"))
     }
 
+    /// A matrix as it is given, neither transposed nor conjugated.
+    pub(crate) fn as_it_is(&self) -> Result<Attribute<'c>> {
+        self.parse("#stablehlo<transpose NO_TRANSPOSE>".to_owned())
+    }
+
     pub(crate) fn three_fry(&self) -> Result<Attribute<'c>> {
         self.parse("#stablehlo<rng_algorithm THREE_FRY>".to_owned())
     }

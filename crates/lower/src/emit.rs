@@ -10,10 +10,10 @@ use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
 use ir::{
-    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Number, Op, OutputKind, Reducer, Result, TensorType,
-    Type,
+    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Number, Op, OutputKind, Reducer, Result, Routine,
+    TensorType, Type,
 };
-use melior::ir::attribute::{StringAttribute, TypeAttribute};
+use melior::ir::attribute::{BoolAttribute, StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
 use melior::ir::operation::{Operation, OperationBuilder, OperationMutLike};
 use melior::ir::r#type::FunctionType;
@@ -293,6 +293,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
             Op::Lapack { .. } => return self.said_in_ops(node, args),
+            Op::Routine(of) => self.routine(*of, args)?,
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
         };
@@ -379,6 +380,32 @@ impl<'s, 'c> Scope<'s, 'c> {
         let Type::Tuple(results) = ty else { return Err(internal("gives a tuple")) };
         let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
         self.host_call(i, Lapack::TARGET, &of.encode(), types, &ranks)
+    }
+
+    /// What only a TPU's compiler knows, but for the two that StableHLO has.
+    fn routine(&self, of: Routine, args: &[V<'c>]) -> Result<Instruction<'c>> {
+        let s = self.session;
+        let truth = |yes: bool| BoolAttribute::new(s.context, yes).into();
+        let call = |name: &str| {
+            let name = StringAttribute::new(s.context, name).into();
+            Instruction::new(CALL).operands(args).with("call_target_name", name)
+        };
+        Ok(match of {
+            Routine::Cholesky => Instruction::new("stablehlo.cholesky").operands(args).with("lower", truth(true)),
+            Routine::TriangularSolve { upper, unit } => Instruction::new("stablehlo.triangular_solve")
+                .operands(args)
+                .with("left_side", truth(true))
+                .with("lower", truth(!upper))
+                .with("unit_diagonal", truth(unit))
+                .with("transpose_a", s.as_it_is()?),
+            Routine::Lu => call("LuDecomposition"),
+            Routine::Qr => call("Qr"),
+            Routine::Reflections => call("ProductOfElementaryHouseholderReflectors"),
+            // Lower triangle, sorted, sweeps at most, and what is left beside the diagonal, as JAX asks for them.
+            Routine::Eigh => {
+                call("Eigh").with("backend_config", StringAttribute::new(s.context, "1,1,100,1e-6").into())
+            }
+        })
     }
 
     /// A call that gives back the memory it was given first.

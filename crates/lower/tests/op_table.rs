@@ -14,7 +14,7 @@ mod programs;
 use hostcall::Lapack;
 use ir::ops::sample::{Results, bind, data, expand_for};
 use ir::ops::{Schema, all, find};
-use ir::{DType, Graph, InputKind, Literal, Node, Number, Op};
+use ir::{DType, Graph, InputKind, Literal, Node, Number, Op, Routine};
 use judge::*;
 use std::collections::BTreeSet;
 
@@ -58,22 +58,8 @@ fn every_sample_of_the_hosts_factorisations() {
     let mut j = Judge::new();
     let (_dir, library) = blas::blas(0);
     j.machine().plugin().offer_products(&library).unwrap();
-    let mut asked = BTreeSet::new();
-    for def in all()
-        .filter(|def| ["lu", "solve", "cholesky", "triangular", "inv", "det"].iter().any(|w| def.schema.contains(w)))
-    {
-        let name = Schema::parse(def.schema).unwrap().name;
-        let entry = find(&name).unwrap();
-        for sample in def.samples.iter().filter(|s| s.error.is_none()) {
-            let args = bind(entry.schema, sample.args).unwrap();
-            let inputs = data::literals(&args, 1, false);
-            let expansion = expand_for(&entry, &args, &inputs).unwrap();
-            let Some(graph) = by_the_host(&expansion.graph, &mut asked) else {
-                continue;
-            };
-            j.compare(&format!("{name}({}) by the host", sample.args), &graph, &inputs, SUMS);
-        }
-    }
+    let has = |of| matches!(of, Lapack::Lu | Lapack::Order | Lapack::Cholesky | Lapack::Triangular { .. });
+    let asked = compare_factorisations(&mut j, |of| has(of).then_some(Op::Lapack { of, host: true }));
     let triangles = |upper, unit| format!("{:?}", Lapack::Triangular { upper, unit });
     let mut wanted =
         vec![triangles(false, false), triangles(true, false), triangles(false, true), triangles(true, true)];
@@ -81,19 +67,46 @@ fn every_sample_of_the_hosts_factorisations() {
     assert!(wanted.iter().all(|of| asked.contains(of)), "{asked:?}");
 }
 
-/// `graph` with its factorisations left to the host, and added to those `asked` for; `None` if there are none, or others than it has.
-fn by_the_host(graph: &Graph, asked: &mut BTreeSet<String>) -> Option<Graph> {
-    let has = |of| matches!(of, Lapack::Lu | Lapack::Order | Lapack::Cholesky | Lapack::Triangular { .. });
+/// What StableHLO has of a TPU's routines, XLA's CPU has, too.
+#[test]
+fn every_sample_of_triangular_systems_by_the_routine() {
+    let asked = compare_factorisations(&mut Judge::new(), |of| match of {
+        Lapack::Triangular { upper, unit } => Some(Op::Routine(Routine::TriangularSolve { upper, unit })),
+        _ => None,
+    });
+    assert_eq!(asked.len(), 4, "{asked:?}");
+}
+
+/// Compares the samples of ops whose factorisations are all `said` otherwise. Which ones those are.
+fn compare_factorisations(j: &mut Judge, said: impl Fn(Lapack) -> Option<Op>) -> BTreeSet<String> {
+    let mut asked = BTreeSet::new();
+    let words = ["lu", "solve", "cholesky", "triangular", "inv", "det"];
+    for def in all().filter(|def| words.iter().any(|w| def.schema.contains(w))) {
+        let name = Schema::parse(def.schema).unwrap().name;
+        let entry = find(&name).unwrap();
+        for sample in def.samples.iter().filter(|s| s.error.is_none()) {
+            let args = bind(entry.schema, sample.args).unwrap();
+            let inputs = data::literals(&args, 1, false);
+            let expansion = expand_for(&entry, &args, &inputs).unwrap();
+            let Some(graph) = otherwise(&expansion.graph, &mut asked, &said) else { continue };
+            j.compare(&format!("{name}({}) otherwise", sample.args), &graph, &inputs, SUMS);
+        }
+    }
+    asked
+}
+
+/// `graph` with its factorisations `said` otherwise, and added to those `asked` for; `None` if there are none, or some that are not.
+fn otherwise(graph: &Graph, asked: &mut BTreeSet<String>, said: &impl Fn(Lapack) -> Option<Op>) -> Option<Graph> {
     let (mut made, mut any) = (Graph::new(graph.name.clone()), false);
     (made.inputs, made.outputs, made.locs) = (graph.inputs.clone(), graph.outputs.clone(), graph.locs.clone());
     for node in graph.nodes() {
         let op = match node.op {
-            Op::Lapack { of, .. } if has(of) => {
+            Op::Lapack { of, .. } => {
+                let op = said(of)?;
                 asked.insert(format!("{of:?}"));
                 any = true;
-                Op::Lapack { of, host: true }
+                op
             }
-            Op::Lapack { .. } => return None,
             ref op => op.clone(),
         };
         made.push(Node { op, ..node.clone() });

@@ -142,6 +142,11 @@ impl Rebuild {
     }
     /// Appends what `of`, a graph of one output, computes of `inputs`.
     pub(super) fn splice(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<ValueId> {
+        let outputs = self.splice_all(of, inputs)?;
+        outputs.first().copied().ok_or_else(|| Error::internal("a part without a result"))
+    }
+    /// Appends what `of` computes of `inputs`: all its outputs.
+    pub(super) fn splice_all(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
         let mut values: Vec<ValueId> = Vec::with_capacity(of.nodes().len());
         for node in of.nodes() {
             values.push(match node.op {
@@ -152,8 +157,7 @@ impl Rebuild {
                 }
             });
         }
-        let output = of.outputs.first().ok_or_else(|| Error::internal("a part without a result"))?;
-        Ok(values[output.value.index()])
+        Ok(of.outputs.iter().map(|output| values[output.value.index()]).collect())
     }
     /// Appends a node as it stands.
     pub(super) fn push_node(&mut self, node: Node) -> ValueId {

@@ -1,7 +1,7 @@
 //! What a region is called: the patterns that people know, in the order of the program, as in `rmsnorm+matmul`.
 
 use hostcall::Lapack;
-use ir::{Binary, Graph, Op, OutputKind, Reducer, Unary, ValueId};
+use ir::{Binary, Graph, Op, OutputKind, Reducer, Routine, Unary, ValueId};
 
 /// Words in a name, at most.
 const MOST: usize = 4;
@@ -269,6 +269,7 @@ impl Named<'_> {
             Op::While => "while",
             Op::If => "if",
             Op::Lapack { of, .. } => lapack_word(*of),
+            Op::Routine(of) => routine_word(*of),
             Op::Input { .. } | Op::Constant(_) | Op::Iota { .. } | Op::BroadcastInDim { .. } => return None,
             Op::Reshape { .. } | Op::GetTupleElement { .. } => return None,
         })
@@ -330,6 +331,17 @@ fn lapack_word(of: Lapack) -> &'static str {
         Lapack::Eigh | Lapack::EighValues => "eigh",
         Lapack::Svd { .. } | Lapack::SingularValues => "svd",
         Lapack::Eig | Lapack::Eigenvalues => "eig",
+    }
+}
+
+fn routine_word(of: Routine) -> &'static str {
+    match of {
+        Routine::Cholesky => "cholesky",
+        Routine::TriangularSolve { .. } => "triangular_solve",
+        Routine::Lu => "lu",
+        Routine::Qr => "qr",
+        Routine::Reflections => "reflections",
+        Routine::Eigh => "eigh",
     }
 }
 

@@ -342,7 +342,8 @@ fn kind(op: &Op) -> Kind {
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If
-        | Op::Lapack { .. } => Kind::Alone,
+        | Op::Lapack { .. }
+        | Op::Routine(_) => Kind::Alone,
         Op::Input { .. }
         | Op::Constant(_)
         | Op::Iota { .. }

@@ -31,6 +31,10 @@ use crate::{DType, Number, Unary, ensure, ensure_kernel};
 use hostcall::Lapack;
 use std::sync::Arc;
 
+pub use self::eigh::eigenvectors;
+pub use self::lu::swapped;
+pub use self::qr::orthogonal;
+
 pub(super) static EIG: &[OpDef] = eig::OPS;
 pub(super) static EIGH: &[OpDef] = eigh::OPS;
 pub(super) static EXPONENTIAL: &[OpDef] = exponential::OPS;

@@ -130,7 +130,7 @@ type Extents = &'static [usize];
 
 /// Every program, by file name.
 pub fn all() -> Vec<(&'static str, Graph)> {
-    let programs: [(&'static str, Build); 40] = [
+    let programs: [(&'static str, Build); 41] = [
         ("unary_float", || unaries(DType::F32)),
         ("unary_int", || unaries(DType::I32)),
         ("unary_bool", || unaries(DType::Bool)),
@@ -164,6 +164,7 @@ pub fn all() -> Vec<(&'static str, Graph)> {
         ("reduce_window", reduce_window),
         ("select_and_scatter", select_and_scatter),
         ("sort", sort),
+        ("routine", routine),
         ("rng_bit_generator", rng_bit_generator),
         ("optimization_barrier", optimization_barrier),
         ("while", while_loop),

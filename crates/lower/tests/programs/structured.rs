@@ -2,8 +2,11 @@
 
 use super::{COMBINERS, Extents, Program, REDUCERS};
 use ir::op::*;
-use ir::{Combiner, Comparison, DType, Graph, Loc, Number, OutputKind, Precision, Reducer, Result, Unary};
+use ir::{
+    Builder, Combiner, Comparison, DType, Graph, InputKind, Loc, Number, OutputKind, Precision, Reducer, Result, Unary,
+};
 use smallvec::smallvec;
+use std::sync::Arc;
 
 /// Rows of a matrix, and single elements with batching dimensions and an index vector in the middle.
 pub fn gathers() -> [(Gather, [Extents; 2]); 2] {
@@ -260,6 +263,24 @@ pub(super) fn select_and_scatter() -> Result<Graph> {
         let (x, source) = (p.arg(dtype, &[2, 7, 6]), p.arg(dtype, &[2, 4, 3]));
         let y = p.b.push(Op::SelectAndScatter { window: overlapping_window() }, &[x, source], vec![])?;
         p.give(y);
+    }
+    Ok(p.done())
+}
+
+/// What StableHLO itself has of a TPU's routines; nobody looks at the bodies.
+pub(super) fn routine() -> Result<Graph> {
+    let mut p = Program::new("routine");
+    let (a, y) = (p.arg(DType::F32, &[2, 3, 3]), p.arg(DType::F32, &[2, 3, 4]));
+    let triangles = [(false, false), (true, true)].map(|(upper, unit)| Routine::TriangularSolve { upper, unit });
+    for (of, operands) in [(Routine::Cholesky, &[a][..]), (triangles[0], &[a, y]), (triangles[1], &[a, y])] {
+        let body = Builder::new("body");
+        let types = operands.iter().map(|&v| p.b.ty(v)).collect::<Result<Vec<_>>>()?;
+        let inputs: Vec<_> = types.into_iter().map(|ty| body.input("x", InputKind::User, ty)).collect();
+        body.output("y", OutputKind::User, inputs[inputs.len() - 1]);
+        let made = p.b.push(Op::Routine(of), operands, vec![Arc::new(body.finish())])?;
+        for part in p.b.elements(made)? {
+            p.give(part);
+        }
     }
     Ok(p.done())
 }

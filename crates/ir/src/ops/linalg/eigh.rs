@@ -81,6 +81,15 @@ pub(super) fn eigen_of_lower(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> 
     eigen(b, &a.with(mirrored(b, a.v, false)?))
 }
 
+/// Eigenvectors of Hermitian matrices, `[batch, n, n]`, as columns, and eigenvalues, ascending.
+///
+/// # Errors
+/// `Internal`, if `v` is none.
+pub fn eigenvectors(b: &Builder, v: ValueId) -> Result<[ValueId; 2]> {
+    let [values, vectors] = eigen(b, &Matrices::new(b, v)?)?;
+    Ok([vectors, values])
+}
+
 /// Eigenvalues of Hermitian matrices, ascending, and eigenvectors, as columns.
 fn eigen(b: &Builder, a: &Matrices) -> Result<[ValueId; 2]> {
     let shape = a.shape();

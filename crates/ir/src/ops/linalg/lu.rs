@@ -155,6 +155,25 @@ struct Factors {
     info: ValueId,
 }
 
+/// Which of `rows` became each row by swaps with `pivots`, `i32[batch, r]`, counted from 1: `i32[batch, rows]`.
+///
+/// # Errors
+/// `Internal`, if the pivots are of another type.
+pub fn swapped(b: &Builder, pivots: ValueId, rows: usize) -> Result<ValueId> {
+    let s = b.shape(pivots);
+    let order = b.iota(DType::I32, &[s[0], rows], 1)?;
+    let done = repeat(b, s[1], &[order, pivots], |b, k, carried| {
+        let (order, pivots) = (carried[0], carried[1]);
+        let pivot = picked(b, pivots, index_is(b, &b.shape(pivots), 1, Comparison::Eq, k)?, 1)?;
+        let pivot = b.subtract(pivot, b.full_like(pivot, Number::Int(1))?)?;
+        let (here, there) = (index_at(b, order, k)?, index_at(b, order, pivot)?);
+        let [own, other] = [picked(b, order, here, 1)?, picked(b, order, there, 1)?];
+        let each = |v| b.broadcast_in_dim(v, &b.shape(order), &[0]);
+        Ok(vec![b.select(here, each(other)?, b.select(there, each(own)?, order)?)?, pivots])
+    })?;
+    Ok(done[0])
+}
+
 impl Factors {
     fn new(b: &Builder, a: &Matrices) -> Result<Factors> {
         let (batch, steps) = (a.batch(), a.n.min(a.m));
@@ -179,21 +198,8 @@ impl Factors {
 
     /// Which row of the matrix became each row of the product of the factors: `i32[batch, n]`.
     fn order(&self, b: &Builder) -> Result<ValueId> {
-        let s = b.shape(self.lu);
-        let steps = b.shape(self.pivots)[1];
-        let swapped = by_lapack(b, Lapack::Order, &[self.pivots], |b, pivots| {
-            let order = b.iota(DType::I32, &[s[0], s[1]], 1)?;
-            let done = repeat(b, steps, &[order, pivots[0]], |b, k, carried| {
-                let (order, pivots) = (carried[0], carried[1]);
-                let pivot = picked(b, pivots, index_is(b, &b.shape(pivots), 1, Comparison::Eq, k)?, 1)?;
-                let pivot = b.subtract(pivot, b.full_like(pivot, Number::Int(1))?)?;
-                let (here, there) = (index_at(b, order, k)?, index_at(b, order, pivot)?);
-                let [own, other] = [picked(b, order, here, 1)?, picked(b, order, there, 1)?];
-                let each = |v| b.broadcast_in_dim(v, &b.shape(order), &[0]);
-                Ok(vec![b.select(here, each(other)?, b.select(there, each(own)?, order)?)?, pivots])
-            })?;
-            Ok(vec![done[0]])
-        })?;
+        let rows = b.shape(self.lu)[1];
+        let swapped = by_lapack(b, Lapack::Order, &[self.pivots], |b, pivots| Ok(vec![swapped(b, pivots[0], rows)?]))?;
         Ok(swapped[0])
     }
 

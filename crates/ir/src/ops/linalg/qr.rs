@@ -160,7 +160,10 @@ pub(super) fn reflected(b: &Builder, a: ValueId, vector: ValueId, tau: ValueId) 
 }
 
 /// The first `columns` columns of the product of the reflections below the diagonal of `packed`.
-pub(super) fn orthogonal(b: &Builder, packed: ValueId, tau: ValueId, columns: usize) -> Result<ValueId> {
+///
+/// # Errors
+/// `Internal`, if the operands do not fit each other.
+pub fn orthogonal(b: &Builder, packed: ValueId, tau: ValueId, columns: usize) -> Result<ValueId> {
     let s = b.shape(packed);
     let start = identity(b, b.dtype(packed), &[s[0], s[1], columns])?;
     times_orthogonal(b, packed, tau, start, false)
