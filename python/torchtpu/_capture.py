@@ -25,6 +25,7 @@ from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._pools import pool_again
 from torchtpu._random import draw_again
+from torchtpu._resizing import resizing_whole
 from torchtpu.backend import decompositions, precision
 from torchtpu.recurrent import in_loops
 from torchtpu.trace import walk
@@ -125,7 +126,8 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
     def backend(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         in_loops(gm)
         names[:] = _input_names(gm, by_signature)
-        return aot(gm, inputs)
+        with resizing_whole(inputs):
+            return aot(gm, inputs)
 
     torch._dynamo.reset()
     try:

@@ -1,8 +1,8 @@
 """Max pooling in training on a TPU, where its backward pass pools again.
 
-Autograd keeps the positions that the forward pass found, and scatters to them, which a TPU is slow at. In a graph that pools
-itself, the compiler selects instead (`pool_gradient.rs`), and finds no positions at all. So the backward graph gets the pool
-too, of an input that autograd keeps anyway.
+Autograd keeps the positions that the forward pass found, and scatters to them, which a TPU is slow at. In a graph that
+pools itself, the compiler selects instead (`pool_gradient.rs`), and finds no positions at all. So the backward graph
+gets the pool too, of an input that autograd keeps anyway.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pool_again(joint: fx.GraphModule) -> None:
 
 
 def _is_second(node: fx.Node) -> bool:
-    return node.target is operator.getitem and node.args[1] == 1
+    return node.target is operator.getitem and bool(node.args[1] == 1)
 
 
 def _is_gradient(pool: fx.Node, reader: fx.Node, backward: Any) -> bool:

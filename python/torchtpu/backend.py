@@ -35,6 +35,7 @@ from torchtpu._overlaps import overlapping_write
 from torchtpu._parts import cut, keep_tensors
 from torchtpu._pools import pool_again
 from torchtpu._random import draw_again
+from torchtpu._resizing import resizing_whole
 from torchtpu._stats import record_shared
 from torchtpu._views import add_places, add_temporaries, remade_outputs, user_outputs, with_places, with_views
 from torchtpu.recurrent import in_loops
@@ -119,7 +120,7 @@ def torchtpu(
         decompositions=decompositions() | {torch.ops.aten.transpose.int: _permuted},
         keep_inference_input_mutations=True,
     )
-    with without_onednn():
+    with without_onednn(), resizing_whole(example_inputs):
         return backend(gm, example_inputs)
 
 

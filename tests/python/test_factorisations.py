@@ -172,7 +172,18 @@ def launches(f: Callable[[Tensor], object], x: Tensor) -> list[float]:
         (lambda x: linalg.qr(x, "complete"), torch.randn(33, 17)),
         (lambda x: linalg.solve_triangular(x, x, upper=True, unitriangular=True), torch.randn(2, 33, 33)),
     ],
-    ids="eigh eigvalsh cholesky inv tall_lu wide_lu tall_qr wide_qr complete_qr triangular".split(),
+    ids=[
+        "eigh",
+        "eigvalsh",
+        "cholesky",
+        "inv",
+        "tall_lu",
+        "wide_lu",
+        "tall_qr",
+        "wide_qr",
+        "complete_qr",
+        "triangular",
+    ],
 )
 def test_a_tpu_does_not_launch_every_column(f: Callable[[Tensor], object], x: Tensor) -> None:
     """33 steps, of several launches each, where there are loops."""

@@ -144,8 +144,8 @@ mod tests {
         let (n, rank) = (r.within(1, 3), 4);
         let shape: Vec<usize> = (0..rank).map(|_| r.within(2, 6)).collect();
         let mut window = Window::trivial(rank);
-        for d in rank - n..rank {
-            window.size[d] = r.within(1, shape[d].min(3));
+        for (d, extent) in shape.iter().enumerate().skip(rank - n) {
+            window.size[d] = r.within(1, (*extent).min(3));
             window.strides[d] = r.within(1, 3);
             window.padding[d] = (r.below(window.size[d].div_ceil(2)) as i64, r.below(window.size[d]) as i64);
         }
