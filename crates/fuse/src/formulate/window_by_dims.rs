@@ -97,7 +97,10 @@ fn places_by_dims(to: &mut Rebuild, site: &Windowing<'_>) -> Result<Option<Value
     }
     let b = Builder::new("windows");
     let inputs = [(ty, "x"), (to.ty(places)?.clone(), "i")].map(|(ty, name)| b.input(name, InputKind::User, ty));
-    let x = padded(&b, inputs[0], site.reducer.identity(b.dtype(inputs[0])), w)?;
+    // Once: what XLA computes again in another loop may round otherwise, and then equals no extreme.
+    let is_there = to.is_input(site.input);
+    let once = if is_there { inputs[0] } else { b.push(Op::HostBarrier, &inputs[..1], vec![])? };
+    let x = padded(&b, once, site.reducer.identity(b.dtype(once)), w)?;
     let i = padded(&b, inputs[1], Reducer::Minimum.identity(b.dtype(inputs[1])), w)?;
     if !has_windows(&b.shape(x), w) {
         return Ok(None);
@@ -295,6 +298,26 @@ mod tests {
             rewritten += usize::from(is_rewritten(&graph(reducer, dtype, &shape, &w), platform, class, &mut r));
         }
         assert!(rewritten > 50, "{rewritten} of 300");
+    }
+
+    #[test]
+    fn what_places_are_compared_with_is_computed_once() {
+        for is_computed in [false, true] {
+            let b = Builder::new("windows");
+            let input = b.input("x", InputKind::User, TensorType::new(DType::F32, [20, 60]));
+            let x = if is_computed { b.unary(ir::Unary::Tanh, input).unwrap() } else { input };
+            let mut window = Window::trivial(2);
+            (window.size[1], window.padding[1]) = (3, (2, 0));
+            let op = Op::ReduceWindow { reducer: Reducer::ArgMax, window };
+            let both = b.push(op, &[x, b.iota(DType::I32, &[20, 60], 1).unwrap()], vec![]).unwrap();
+            b.output("i", OutputKind::User, b.element(both, 1).unwrap());
+            let (after, _) = formulated_for(Platform::CpuWithBlas, &b.finish(), Class::Reassociating, None);
+            let tanh = |v: &ValueId| matches!(after.node(*v).op, Op::Unary(ir::Unary::Tanh) | Op::HostUnary(_));
+            let readers: Vec<&Op> =
+                after.nodes().iter().filter(|n| n.operands.iter().any(tanh)).map(|n| &n.op).collect();
+            let once = readers.iter().all(|op| matches!(op, Op::HostBarrier));
+            assert!(once && readers.len() == usize::from(is_computed), "{readers:?}");
+        }
     }
 
     #[test]
