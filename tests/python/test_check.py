@@ -19,9 +19,10 @@ import torchtpu
 from torch import Tensor, nn
 
 # Setting up without libtpu is supported, and what needs it cannot be tested then.
-pytestmark = pytest.mark.skipif(
+needs_libtpu = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="libtpu is Google's; `make setup WITHOUT_LIBTPU=1` leaves it out"
 )
+pytestmark = needs_libtpu
 
 
 class Net(nn.Module):

@@ -1,11 +1,11 @@
 """Factorisations by PyTorch's LAPACK, compiled and by eager ops: what the CPU's eager gives."""
 
-import importlib.util
 from collections.abc import Callable
 
 import pytest
 import torch
 import torchtpu
+from test_check import needs_libtpu
 from test_products import needs_mkl
 from torch import Tensor
 
@@ -157,7 +157,7 @@ def launches(f: Callable[[Tensor], object], x: Tensor) -> list[float]:
     return [sum(region["runs"] for region in part.data["cost"]["regions"]) for part in parts]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="`make setup WITHOUT_LIBTPU=1` leaves it out")
+@needs_libtpu
 @pytest.mark.parametrize(
     ("f", "x"),
     [

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,8 @@ import pytest
 import torch
 import torchtpu
 import torchtpu.backend
+from test_check import needs_libtpu
+from test_export_models import tputc
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
@@ -124,11 +123,6 @@ def test_positions_that_something_else_reads_are_kept(as_on_a_tpu: list[fx.Graph
     assert pools_in(as_on_a_tpu[-1]) == 0
 
 
-def tputc(*arguments: str | Path) -> str:
-    tool = str(Path(sys.executable).with_name("tputc"))
-    return subprocess.run([tool, *map(str, arguments)], capture_output=True, check=True, text=True).stdout
-
-
 def test_a_tpu_selects_where_it_would_scatter(tmp_path: Path) -> None:
     trace = torchtpu.capture(Net(), torch.randn(2, 3, 24, 24))
     trace.save(tmp_path / "net.json")
@@ -141,7 +135,7 @@ def test_a_tpu_selects_where_it_would_scatter(tmp_path: Path) -> None:
     assert rules("net.backward.json").count("pool-gradient-by-selection") == 2
 
 
-@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="`make setup WITHOUT_LIBTPU=1` leaves it out")
+@needs_libtpu
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_what_a_tpu_selects_compiles_for_it(tmp_path: Path, n: int) -> None:
     pool = [nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d][n - 1](3, 2, 1)

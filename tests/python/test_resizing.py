@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torchtpu
+from test_export_models import tputc
 from torch import Tensor
 from torch.nn import functional
 
@@ -75,10 +74,8 @@ def test_other_types_and_what_is_not_finite(dtype: torch.dtype) -> None:
 def test_a_regular_size_gathers_and_scatters_nothing(tmp_path: Path, mode: str) -> None:
     x = torch.randn(2, 3, 16, 16, requires_grad=True)
     torchtpu.capture(lambda x: functional.interpolate(x, scale_factor=2, mode=mode), x).save(tmp_path / "up.json")
-    tputc = str(Path(sys.executable).with_name("tputc"))
     for name in ("up.json", "up.backward.json"):
-        lower = [tputc, "lower", str(tmp_path / name), "--stage", "core"]
-        program = subprocess.run(lower, capture_output=True, check=True, text=True).stdout
+        program = tputc("lower", tmp_path / name, "--stage", "core")
         assert "slice(" in program and "gather(" not in program and "scatter(" not in program
 
 

@@ -373,6 +373,21 @@ impl Builder {
         let both = self.push(Op::OptimizationBarrier, &[value, after], vec![])?;
         self.element(both, 0)
     }
+    /// The elements of what `op` gives for `operands`, which its only body, written by `body` for operands of their types, says.
+    pub fn said_by(
+        &self,
+        op: Op,
+        operands: &[ValueId],
+        body: impl FnOnce(&Builder, &[ValueId]) -> Result<Vec<ValueId>>,
+    ) -> Result<Vec<ValueId>> {
+        let own = Builder::new("body");
+        let input = |(i, &v): (usize, &ValueId)| Ok(own.input(format!("arg{i}"), InputKind::User, self.ty(v)?));
+        let given = operands.iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
+        for (i, v) in body(&own, &given)?.into_iter().enumerate() {
+            own.output(format!("out{i}"), OutputKind::User, v);
+        }
+        self.elements(self.push(op, operands, vec![Arc::new(own.finish())])?)
+    }
     /// All tensors of a tuple.
     pub fn elements(&self, tuple: ValueId) -> Result<Vec<ValueId>> {
         let n = match self.state.borrow().graph.ty(tuple) {

@@ -5,7 +5,7 @@
 //! are then needed by nobody ([`super::unread_positions`]).
 //!
 //! Of 8x64x112x112 `f32` by 3x3 at stride 2, forward and backward, v5e, as libtpu 0.0.51 compiles it: 836 MFLOP and 252 MiB with
-//! positions, among them a sort of 1.6 million numbers; 27 MFLOP and 109 MiB with a selection. It compiles in 1.4 s, not 10.4.
+//! positions, among them a sort of 1.6 million numbers; 27 MFLOP and 109 MiB with a selection. It compiles in 1.5 s, not 10.4.
 
 use super::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head};

@@ -26,7 +26,6 @@ use ir::{
     Result, Routine, ValueId,
 };
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Name, class and reason.
 pub(super) const TOLD: (&str, Class, &str) = (
@@ -91,9 +90,11 @@ fn said(graph: &Graph, node: &Node) -> Result<Option<Graph>> {
     let operands: Vec<ValueId> = types.iter().enumerate().map(input).collect();
     let gives = match of {
         Lapack::Triangular { upper, unit } => {
-            by_routine(&b, Routine::TriangularSolve { upper, unit }, &operands, |own, v| as_before(own, node, v))?
+            b.said_by(Op::Routine(Routine::TriangularSolve { upper, unit }), &operands, |own, v| {
+                as_before(own, node, v)
+            })?
         }
-        Lapack::Qr => by_routine(&b, Routine::Qr, &operands, |own, v| as_before(own, node, v))?,
+        Lapack::Qr => b.said_by(Op::Routine(Routine::Qr), &operands, |own, v| as_before(own, node, v))?,
         Lapack::Cholesky => cholesky(&b, node, operands[0])?,
         Lapack::Lu => lu(&b, node, operands[0])?,
         Lapack::Reflected { adjoint } => vec![reflected(&b, &operands, adjoint)?],
@@ -104,29 +105,13 @@ fn said(graph: &Graph, node: &Node) -> Result<Option<Graph>> {
     Ok(Some(b.finish()))
 }
 
-/// What `routine` gives for `operands`, which `body` says in other ops.
-fn by_routine(
-    b: &Builder,
-    routine: Routine,
-    operands: &[ValueId],
-    body: impl FnOnce(&Builder, &[ValueId]) -> Result<Vec<ValueId>>,
-) -> Result<Vec<ValueId>> {
-    let own = Builder::new("routine");
-    let input = |(i, &v): (usize, &ValueId)| Ok(own.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
-    let given = operands.iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
-    for (i, v) in body(&own, &given)?.into_iter().enumerate() {
-        own.output(format!("out{i}"), OutputKind::User, v);
-    }
-    b.elements(b.push(Op::Routine(routine), operands, vec![Arc::new(own.finish())])?)
-}
-
 /// The elements of what `node` gives.
 fn as_before(b: &Builder, node: &Node, operands: &[ValueId]) -> Result<Vec<ValueId>> {
     b.elements(b.push(node.op.clone(), operands, node.bodies.clone())?)
 }
 
 fn cholesky(b: &Builder, node: &Node, a: ValueId) -> Result<Vec<ValueId>> {
-    let factor = by_routine(b, Routine::Cholesky, &[a], |b, v| Ok(vec![as_before(b, node, v)?[0]]))?[0];
+    let factor = b.said_by(Op::Routine(Routine::Cholesky), &[a], |b, v| Ok(vec![as_before(b, node, v)?[0]]))?[0];
     let shape = b.shape(factor);
     let [row, column] = [1, 2].map(|d| b.iota(DType::I32, &shape, d));
     let is_below = b.compare(Comparison::Ge, row?, column?)?;
@@ -137,7 +122,7 @@ fn cholesky(b: &Builder, node: &Node, a: ValueId) -> Result<Vec<ValueId>> {
 
 fn lu(b: &Builder, node: &Node, a: ValueId) -> Result<Vec<ValueId>> {
     let rows = b.shape(a)[1];
-    let made = by_routine(b, Routine::Lu, &[a], |b, v| {
+    let made = b.said_by(Op::Routine(Routine::Lu), &[a], |b, v| {
         let before = as_before(b, node, v)?;
         let from_zero = b.subtract(before[1], b.full_like(before[1], Number::Int(1))?)?;
         Ok(vec![before[0], from_zero, linalg::swapped(b, before[1], rows)?])
@@ -173,9 +158,9 @@ fn reflected(b: &Builder, operands: &[ValueId], adjoint: bool) -> Result<ValueId
     let (none, beside): (SignedDims, SignedDims) =
         ([0; 3].into_iter().collect(), [0, 0, missing].into_iter().collect());
     let square = b.pad(vectors, zero, &none, &beside, &[0; 3])?;
-    let product =
-        by_routine(b, Routine::Reflections, &[square, tau], |b, v| Ok(vec![linalg::orthogonal(b, v[0], v[1], s[1])?]))?
-            [0];
+    let product = b.said_by(Op::Routine(Routine::Reflections), &[square, tau], |b, v| {
+        Ok(vec![linalg::orthogonal(b, v[0], v[1], s[1])?])
+    })?[0];
     let numbers = DotGeneral {
         lhs_batch: [0].into_iter().collect(),
         rhs_batch: [0].into_iter().collect(),
@@ -189,7 +174,7 @@ fn reflected(b: &Builder, operands: &[ValueId], adjoint: bool) -> Result<ValueId
 }
 
 fn eigh(b: &Builder, of: Lapack, a: ValueId) -> Result<Vec<ValueId>> {
-    let made = by_routine(b, Routine::Eigh, &[a], |b, v| linalg::eigenvectors(b, v[0]).map(Vec::from))?;
+    let made = b.said_by(Op::Routine(Routine::Eigh), &[a], |b, v| linalg::eigenvectors(b, v[0]).map(Vec::from))?;
     Ok(match of {
         Lapack::Eigh => vec![made[1], b.transpose(made[0], &[0, 2, 1])?],
         _ => vec![made[1]],

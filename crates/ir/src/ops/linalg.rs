@@ -23,13 +23,11 @@ use super::support::{broadcast_shapes, broadcast_to, not_implemented, torch_name
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
-use crate::graph::{InputKind, OutputKind};
 use crate::op::{Binary, Comparison, DotGeneral, Op, Precision, Reducer};
 use crate::ops::expr::formula;
 use crate::types::{Dims, Shape};
 use crate::{DType, Number, Unary, ensure, ensure_kernel};
 use hostcall::Lapack;
-use std::sync::Arc;
 
 pub use self::eigh::eigenvectors;
 pub use self::lu::swapped;
@@ -130,13 +128,7 @@ fn by_lapack(
     if operands.iter().any(|&v| b.shape(v).contains(&0)) {
         return body(b, operands);
     }
-    let own = Builder::new("lapack");
-    let input = |(i, &v): (usize, &ValueId)| Ok(own.input(format!("arg{i}"), InputKind::User, b.ty(v)?));
-    let given = operands.iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
-    for (i, v) in body(&own, &given)?.into_iter().enumerate() {
-        own.output(format!("out{i}"), OutputKind::User, v);
-    }
-    b.elements(b.push(Op::Lapack { of, host: false }, operands, vec![Arc::new(own.finish())])?)
+    b.said_by(Op::Lapack { of, host: false }, operands, body)
 }
 
 fn transposed(b: &Builder, v: ValueId) -> Result<ValueId> {
