@@ -99,7 +99,9 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
             // The CPU reads windows element by element: a 3x3 maximum takes 4 ns an element of a window.
             r.start + thousands(results.saturating_mul(size), r.windows)
         }
-        Op::SelectAndScatter { .. } | Op::Scatter(_) => moved() + thousands(numel(args[0]), r.cheap),
+        Op::SelectAndScatter { .. } | Op::Scatter(_) | Op::HostScatter(_) | Op::HostScan(_) => {
+            moved() + thousands(numel(args[0]), r.cheap)
+        }
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
         Op::Fft { lengths, .. } => moved() + thousands(results.saturating_mul(butterflies(lengths)), r.cheap),
         Op::TopK { .. } => moved() + thousands(numel(args[0]), r.cheap),

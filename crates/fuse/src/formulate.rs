@@ -12,7 +12,7 @@
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), windows
 //! along one after the other ([`window_by_dims`]), the few
 //! first of many sorted are selected ([`selected`](mod@selected)), and other keys are sorted in one integer with their positions
-//! ([`packed_sort`]). Every rule states what was measured, on XLA's CPU plugin with
+//! ([`packed_sort`]), and scans are the host's where it takes calls ([`host_scan`]), as scatters are ([`host_scatter`]). Every rule states what was measured, on XLA's CPU plugin with
 //! 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
@@ -32,6 +32,8 @@ mod host_finish;
 mod host_function;
 mod host_lapack;
 mod host_product;
+mod host_scan;
+mod host_scatter;
 mod joined_dims;
 mod layout;
 mod made_late;
@@ -181,6 +183,7 @@ const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
 const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
 const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
 const OF_LOOPS: &[Rule] = &[
+    host_scan::RULE,
     rows_in_parts::MAXIMA,
     rows_in_parts::SUMS,
     joined_dims::RULE,
@@ -212,6 +215,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         host_finish::TOLD,
         host_finish::SCALED,
         host_function::TOLD,
+        host_scatter::TOLD,
         computed_once::TOLD,
         read_first::TOLD,
         made_late::TOLD,
@@ -250,6 +254,7 @@ impl Formulating<'_> {
         if with_blas {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
             graph = host_function::left_to_the_host(&graph, self.changes, self.within)?;
+            graph = host_scatter::left_to_the_host(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;
             graph = made_late::made_late(&graph, self.changes, self.within)?;

@@ -67,9 +67,11 @@ pub enum Kind {
     HostBarrier,
     HostUnary,
     HostBinary,
+    HostScan,
+    HostScatter,
 }
 
-const KINDS: [(&str, Kind); 34] = [
+const KINDS: [(&str, Kind); 36] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -104,6 +106,8 @@ const KINDS: [(&str, Kind); 34] = [
     ("host_barrier", Kind::HostBarrier),
     ("host_unary", Kind::HostUnary),
     ("host_binary", Kind::HostBinary),
+    ("host_scan", Kind::HostScan),
+    ("host_scatter", Kind::HostScatter),
 ];
 
 impl Head {
@@ -149,6 +153,8 @@ impl Head {
             Op::HostBarrier => Kind::HostBarrier,
             Op::HostUnary(_) => Kind::HostUnary,
             Op::HostBinary(_) => Kind::HostBinary,
+            Op::HostScan(_) => Kind::HostScan,
+            Op::HostScatter(_) => Kind::HostScatter,
         };
         Head::With(kind)
     }

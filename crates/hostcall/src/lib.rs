@@ -6,6 +6,8 @@ mod finish;
 mod function;
 mod lapack;
 mod product;
+mod scan;
+mod scatter;
 mod share;
 
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
@@ -13,6 +15,8 @@ pub use finish::Finish;
 pub use function::Function;
 pub use lapack::Lapack;
 pub use product::{Batch, Product, Strides, Tile};
+pub use scan::{Combines, Scan};
+pub use scatter::{Lengths, Places, Scatter};
 
 /// What programs call for a tensor as it is, in memory: the result is the first operand's. Loops before and after the call are not
 /// fused, and the other operands, which nobody reads, are there before the result is.

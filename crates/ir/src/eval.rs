@@ -209,6 +209,7 @@ fn tensors(node: &Node, args: &[Literal]) -> Result<Vec<Literal>> {
     match (&node.op, &all[..]) {
         (Op::Reduce { reducer, dims }, _) => reduce::reduce(*reducer, &all, dims),
         (Op::ReduceWindow { reducer, window }, _) => reduce::reduce_window(*reducer, &all, window, &out.shape),
+        (Op::HostScan(s), _) => reduce::reduce_window(s.reducer, &all, &s.window(&out.shape), &out.shape),
         (Op::Sort { dim, descending, .. }, _) => reduce::sort(&all, *dim, *descending),
         (Op::Fft { kind, lengths }, [a]) => Ok(vec![fourier::fft(a, *kind, lengths, out.dtype)?]),
         (&Op::TopK { k }, [a]) => reduce::top_k(a, k),
@@ -249,7 +250,7 @@ fn tensor(op: &Op, args: &[&Literal], out: &TensorType) -> Result<Literal> {
         (Op::Pad { low, interior, .. }, [a, value]) => shape::pad(a, value, low, interior, &out.shape),
         (Op::Reverse { dims }, [a]) => shape::reverse(a, dims),
         (Op::Gather(g), [a, i]) => index::gather(g, a, i, &out.shape),
-        (Op::Scatter(s), [a, i, u]) => index::scatter(s, a, i, u),
+        (Op::Scatter(s) | Op::HostScatter(s), [a, i, u]) => index::scatter(s, a, i, u),
         (Op::DotGeneral(d), [l, r]) => contract::dot_general(d, l, r, &out.shape),
         (Op::Convolution(c), [x, k]) => contract::convolution(c, x, k, &out.shape),
         (Op::Finished(f), [x, y, added @ ..]) => finished(f, x, y, added, out),

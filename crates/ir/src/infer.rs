@@ -107,6 +107,15 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
         }
         Op::Gather(g) => gather(g, arity(args)?)?.into(),
         Op::Scatter(s) => scatter(s, arity(args)?)?.into(),
+        Op::HostScatter(s) => {
+            let [a, indices, updates] = arity(args)?;
+            let out = scatter(s, [a, indices, updates])?;
+            ensure!(
+                s.hosted(a, indices, updates).is_some(),
+                "the host has no scatter of {updates} at {indices} into {a}"
+            );
+            out.into()
+        }
         Op::DotGeneral(d) => dot_general(d, arity(args)?)?.into(),
         Op::Convolution(c) => convolution(c, arity(args)?)?.into(),
         Op::Finished(f) => finished(f, args)?.into(),
@@ -153,6 +162,11 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             let fits = |t: &TensorType| t == whole || (t.rank() == 0 && t.dtype == whole.dtype);
             ensure!(fits(x) && fits(y), "operands differ in type: {x} and {y}");
             whole.clone().into()
+        }
+        Op::HostScan(s) => {
+            let a = one()?;
+            ensure!(s.hosted(a).is_some(), "the host has no {:?} along dimension {} of {a}", s.reducer, s.dim);
+            a.clone().into()
         }
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;

@@ -32,6 +32,7 @@ pub mod op;
 pub mod ops;
 pub mod overwrite;
 pub mod reshape;
+mod scatters;
 pub mod sharding;
 mod strided;
 pub mod symbol;

@@ -6,8 +6,8 @@
 
 use crate::dtype::DType;
 use crate::literal::{Literal, Number};
-use crate::types::{Dims, Shape};
-use hostcall::{Function, Lapack};
+use crate::types::{Dims, Shape, TensorType};
+use hostcall::{Combines, Function, Lapack};
 use serde::{Deserialize, Serialize};
 
 /// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
@@ -170,6 +170,11 @@ pub enum Op {
     HostUnary(Unary),
     /// Likewise of two operands ([`Binary::hosted`]), of which one may be a 0-d tensor, a number for all elements.
     HostBinary(Binary),
+    /// Each element with all before it, or behind it, along a dimension, as the host combines them ([`Reducer::hosted`]):
+    /// [`Op::ReduceWindow`] said otherwise, for a program that runs where host calls are offered.
+    HostScan(Scan),
+    /// A scatter that the host computes ([`Scatter::hosted`]), likewise.
+    HostScatter(Scatter),
     /// What LAPACK has a routine for, which `bodies[0]` says in other ops: another way to the same results, but for rounding and for
     /// what a factorisation leaves open, such as signs. Gives a tuple of the body's outputs.
     Lapack {
@@ -444,6 +449,44 @@ pub struct Scatter {
     pub unique_indices: bool,
 }
 
+/// Reductions over all windows that end at an element, or begin there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scan {
+    /// How two elements combine.
+    pub reducer: Reducer,
+    /// Along which dimension.
+    pub dim: usize,
+    /// Whether the windows begin at the elements.
+    pub backwards: bool,
+}
+
+impl Scan {
+    /// The scan that reduces these windows over a tensor of these extents, if one does.
+    pub fn of(reducer: Reducer, window: &Window, shape: &[usize]) -> Option<Scan> {
+        let dim = window.size.iter().position(|&size| size > 1)?;
+        [false, true].map(|backwards| Scan { reducer, dim, backwards }).into_iter().find(|s| s.window(shape) == *window)
+    }
+
+    /// The windows over a tensor of these extents.
+    pub fn window(&self, shape: &[usize]) -> Window {
+        let mut window = Window::trivial(shape.len());
+        let reach = shape[self.dim] as i64 - 1;
+        window.size[self.dim] = shape[self.dim];
+        window.padding[self.dim] = if self.backwards { (0, reach) } else { (reach, 0) };
+        window
+    }
+
+    /// As the host computes it of a tensor of this type, if it does.
+    pub fn hosted(&self, ty: &TensorType) -> Option<hostcall::Scan> {
+        let known = matches!(ty.dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64);
+        let (before, rest) = ty.shape.split_at_checked(self.dim)?;
+        let (&length, behind) = rest.split_first()?;
+        let [outer, inner] = [before, behind].map(|extents| extents.iter().product());
+        let of = self.reducer.hosted().filter(|_| known)?;
+        Some(hostcall::Scan { of, backwards: self.backwards, outer, length, inner })
+    }
+}
+
 /// Dimension numbers of a contraction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
@@ -544,6 +587,17 @@ impl Window {
 }
 
 impl Reducer {
+    /// How the host combines two elements, if it does.
+    pub fn hosted(self) -> Option<Combines> {
+        match self {
+            Reducer::Add => Some(Combines::Sum),
+            Reducer::Multiply => Some(Combines::Product),
+            Reducer::Maximum => Some(Combines::Greatest),
+            Reducer::Minimum => Some(Combines::Least),
+            _ => None,
+        }
+    }
+
     /// Whether it reduces (value, index) pairs.
     pub fn is_arg(self) -> bool {
         matches!(self, Reducer::ArgMax | Reducer::ArgMin)

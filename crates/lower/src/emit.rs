@@ -6,7 +6,7 @@ use crate::constant::{filled, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use hostcall::{Finish, Function, Lapack, Product};
-use ir::op::{Convolution, DotGeneral, Finished, Gather, Scatter, Window};
+use ir::op::{Convolution, DotGeneral, Finished, Gather, Scan, Scatter, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
 use ir::{
@@ -290,6 +290,8 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::HostBarrier => self.host_barrier(hlo(CALL), types)?,
             Op::HostUnary(u) => self.host_function(hlo(CALL), u.hosted(), types)?,
             Op::HostBinary(b) => self.host_function(hlo(CALL), b.hosted(), types)?,
+            Op::HostScan(scan) => self.host_scan(hlo(CALL), *scan, types)?,
+            Op::HostScatter(scatter) => self.host_scatter(hlo(CALL), scatter, types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
             Op::Lapack { .. } => return self.said_in_ops(node, args),
@@ -374,6 +376,19 @@ impl<'s, 'c> Scope<'s, 'c> {
         let function = function.ok_or_else(|| internal("the host has no such function"))?;
         let out = types.iter().map(|ty| ty.rank()).max().unwrap_or_default();
         self.host_call(i, Function::TARGET, &function.encode(), types, &[out])
+    }
+
+    fn host_scan(&self, i: Instruction<'c>, scan: Scan, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let ty = first(types)?;
+        let call = scan.hosted(ty).ok_or_else(|| internal("the host has no such scan"))?;
+        self.host_call(i, hostcall::Scan::TARGET, &call.encode(), types, &[ty.rank()])
+    }
+
+    fn host_scatter(&self, i: Instruction<'c>, x: &Scatter, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let &[a, indices, updates] = types else { return Err(internal("takes three operands")) };
+        let call = x.hosted(a, indices, updates).ok_or_else(|| internal("the host has no such scatter"))?;
+        let i = self.host_call(i, hostcall::Scatter::TARGET, &call.encode(), types, &[a.rank()])?;
+        Ok(i.with("output_operand_aliases", self.session.whole_alias()?))
     }
 
     fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {

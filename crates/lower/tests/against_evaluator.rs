@@ -311,6 +311,56 @@ fn functions_of_the_host() {
 }
 
 #[test]
+fn scans_of_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::I64] {
+        for reducer in [Reducer::Add, Reducer::Multiply, Reducer::Maximum, Reducer::Minimum] {
+            let shape = [5, 13, 3];
+            for (x, dim) in [(specials(dtype), 0), (noise(dtype, &shape, 1), 1), (small(dtype, &shape, 2), 0)] {
+                let scan = |backwards| Op::HostScan(Scan { reducer, dim, backwards });
+                j.op(&format!("{reducer:?} {dtype} along {dim}"), scan(false), &[&x], EXACT);
+                // The evaluator sums `f64` from an element to the end, the host from the end to the element.
+                if dtype != DType::F64 || dim == 0 {
+                    j.op(&format!("{reducer:?} {dtype} along {dim}, backwards"), scan(true), &[&x], EXACT);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scatters_of_the_host() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    let scatter = |combiner, batch| Scatter {
+        combiner,
+        update_window_dims: smallvec![],
+        inserted_window_dims: smallvec![1 - batch],
+        input_batching_dims: smallvec![batch],
+        scatter_indices_batching_dims: smallvec![batch],
+        scatter_dims_to_operand_dims: smallvec![1 - batch],
+        index_vector_dim: 2,
+        unique_indices: false,
+    };
+    for combiner in COMBINERS {
+        for dtype in [DType::F32, DType::F64, DType::I32, DType::I64, DType::BF16, DType::F16, DType::Bool] {
+            for (batch, shape, many) in [(0, [3, 7], [3, 11]), (1, [7, 3], [11, 3])] {
+                let places: Vec<i64> = (0..33).map(|i| i * 5 % 9 - 1).collect();
+                for counted in [DType::I32, DType::I64] {
+                    let indices = ints(counted, &[many[0], many[1], 1], &places);
+                    let (a, updates) = (noise(dtype, &shape, 1), noise(dtype, &many, 2));
+                    let what = format!("{combiner:?} of {dtype} in batches of dimension {batch}, by {counted}");
+                    j.op(&what, Op::HostScatter(scatter(combiner, batch)), &[&a, &indices, &updates], EXACT);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn products_of_the_host() {
     let mut j = Judge::new();
     let (_dir, library) = blas::blas(0);

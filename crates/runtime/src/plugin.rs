@@ -71,7 +71,7 @@ impl Plugin {
         Ok(attributes)
     }
 
-    /// Lets programs that this plugin runs on the CPU ask for products, convolutions and functions (`hostcall`), which are computed
+    /// Lets programs that this plugin runs on the CPU ask for products, convolutions and their like (`hostcall`), which are computed
     /// with the BLAS in the library at `path`, MKL, and with SLEEF where it has that, too: a process that imports PyTorch has both.
     /// The library's idle threads are let go before long programs.
     ///

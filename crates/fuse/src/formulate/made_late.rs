@@ -174,6 +174,8 @@ fn is_made(node: &Node) -> bool {
             | Op::HostBarrier
             | Op::HostUnary(_)
             | Op::HostBinary(_)
+            | Op::HostScan(_)
+            | Op::HostScatter(_)
             | Op::Scatter(_)
             | Op::ReduceWindow { .. }
     );

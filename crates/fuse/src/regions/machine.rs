@@ -69,6 +69,7 @@ impl Machine {
                 vector(results, self.arithmetic)
             }
             Op::HostUnary(_) | Op::HostBinary(_) => vector(results, self.transcendentals),
+            Op::HostScan(_) => vector(results, self.arithmetic),
             Op::Reduce { .. } => vector(args.iter().map(|t| numel(t)).sum(), self.arithmetic),
             Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window } => {
                 let size: u64 = window.size.iter().map(|&s| s as u64).product();

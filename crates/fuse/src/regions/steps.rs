@@ -339,6 +339,8 @@ fn kind(op: &Op) -> Kind {
         | Op::Fft { .. }
         | Op::HostUnary(_)
         | Op::HostBinary(_)
+        | Op::HostScan(_)
+        | Op::HostScatter(_)
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If

@@ -229,6 +229,26 @@ pub(super) static RULES: &[Rule] = &[
         }),
     },
     Rule {
+        name: "sum-window-of-reversed",
+        class: Reassociating,
+        why: "windows are read the other way instead of all elements moved twice: the gradient of a running sum",
+        left: "(reverse (reduce_window (reverse ?x ?d) ?w) ?d)",
+        right: Right::Build(
+            "(reduce_window ?x), with the padding of each side on the other, where windows sum or multiply",
+            |e| of_reversed_windows(e, is_rounded),
+        ),
+    },
+    Rule {
+        name: "window-of-reversed",
+        class: Exact,
+        why: "windows are read the other way instead of all elements moved twice",
+        left: "(reverse (reduce_window (reverse ?x ?d) ?w) ?d)",
+        right: Right::Build(
+            "(reduce_window ?x), with the padding of each side on the other, where windows neither sum nor multiply",
+            |e| of_reversed_windows(e, |r| !is_rounded(r)),
+        ),
+    },
+    Rule {
         name: "window-of-everything",
         class: Exact,
         why: "a reduction reads rows; windows are gathered element by element: global pooling",
@@ -253,6 +273,11 @@ fn reduction(e: &Edit<'_>, of: fn(Reducer) -> bool) -> Option<Reduction> {
 
 fn is_sum(r: Reducer) -> bool {
     r == Reducer::Add
+}
+
+/// Whether results of floats hang on the order of elements.
+fn is_rounded(r: Reducer) -> bool {
+    matches!(r, Reducer::Add | Reducer::Multiply)
 }
 
 /// Whether the order of elements and how often one comes do not matter; of `xor`, the order.
@@ -404,6 +429,17 @@ fn of_trivial_window(e: &Edit<'_>, of: fn(Reducer) -> bool) -> Option<Id> {
     let (reducer, window) = windows(e)?;
     let trivial = (0..window.size.len()).all(|d| is_trivial(&window, d));
     (of(reducer) && trivial).then(|| e.var("x"))
+}
+
+/// Windows that move by one element along what is reversed are as many from either side.
+fn of_reversed_windows(e: &mut Edit<'_>, of: fn(Reducer) -> bool) -> Option<Id> {
+    let (Op::Reverse { dims }, (reducer, mut window)) = (&*e.op("d")?, windows(e)?) else { return None };
+    for &d in dims {
+        let (low, high) = window.padding[d];
+        window.padding[d] = (high, low);
+    }
+    let by_one = dims.iter().all(|&d| window.strides[d] == 1);
+    (of(reducer) && by_one).then(|| e.push(&Op::ReduceWindow { reducer, window }, &[e.var("x")]))?
 }
 
 fn of_whole_window(e: &mut Edit<'_>) -> Option<Id> {

@@ -8,6 +8,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+mod elements;
+
 use super::api::Api;
 use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
@@ -18,7 +20,7 @@ use super::lapack::{self, Complex, Kind, Scalar, Tensor};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Scan, Scatter};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -28,20 +30,26 @@ const PLATFORM: &str = "Host";
 
 const XLA_FFI_Extension_Metadata: c_int = 1;
 const XLA_FFI_Error_Code_INVALID_ARGUMENT: c_int = 3;
+const XLA_FFI_DataType_PRED: c_int = 1;
 const XLA_FFI_DataType_S32: c_int = 4;
 const XLA_FFI_DataType_S64: c_int = 5;
+const XLA_FFI_DataType_F16: c_int = 10;
 const XLA_FFI_DataType_F32: c_int = 11;
 const XLA_FFI_DataType_F64: c_int = 12;
 const XLA_FFI_DataType_C64: c_int = 15;
+const XLA_FFI_DataType_BF16: c_int = 16;
 const XLA_FFI_DataType_C128: c_int = 18;
 const XLA_FFI_ArgType_BUFFER: c_int = 1;
 const XLA_FFI_RetType_BUFFER: c_int = 1;
 const XLA_FFI_AttrType_ARRAY: c_int = 1;
 
 #[cfg(test)]
-pub(super) const CONSTANTS: [(&str, c_int); 11] = [
+pub(super) const CONSTANTS: [(&str, c_int); 14] = [
     ("XLA_FFI_Extension_Metadata", XLA_FFI_Extension_Metadata),
     ("XLA_FFI_Error_Code_INVALID_ARGUMENT", XLA_FFI_Error_Code_INVALID_ARGUMENT),
+    ("XLA_FFI_DataType_PRED", XLA_FFI_DataType_PRED),
+    ("XLA_FFI_DataType_F16", XLA_FFI_DataType_F16),
+    ("XLA_FFI_DataType_BF16", XLA_FFI_DataType_BF16),
     ("XLA_FFI_DataType_S32", XLA_FFI_DataType_S32),
     ("XLA_FFI_DataType_C64", XLA_FFI_DataType_C64),
     ("XLA_FFI_DataType_C128", XLA_FFI_DataType_C128),
@@ -154,15 +162,17 @@ struct PJRT_FFI_Extension {
     register_handler: Option<Register>,
 }
 
-/// What products, convolutions and functions are computed with.
+/// What products, convolutions, functions and factorisations are computed with.
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 5] = [
+const CALLS: [(&str, Handler); 7] = [
     (Product::TARGET, handle::<Product>),
     (Convolution::TARGET, handle::<Convolution>),
     (Function::TARGET, function),
     (Lapack::TARGET, factorisation),
+    (Scan::TARGET, scan),
+    (Scatter::TARGET, scatter),
     (BARRIER, barrier),
 ];
 
@@ -175,7 +185,7 @@ pub fn host_calls() -> impl Iterator<Item = &'static str> {
 }
 
 impl Api {
-    /// Lets programs on the CPU ask for products, convolutions and functions, by `blas` or by the one offered first.
+    /// Lets programs on the CPU ask for all of these ([`CALLS`]), by `blas` or by the one offered first.
     ///
     /// # Errors
     /// As [`Api::accept_calls`].
@@ -242,6 +252,18 @@ unsafe extern "C" fn function(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
 unsafe extern "C" fn factorisation(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| factor(frame)) }
+}
+
+/// The handler of calls that ask for a [`Scan`].
+unsafe extern "C" fn scan(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| elements::scan_all(frame)) }
+}
+
+/// The handler of calls that ask for a [`Scatter`].
+unsafe extern "C" fn scatter(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| elements::scatter_all(frame)) }
 }
 
 /// The handler of [`BARRIER`].

@@ -18,6 +18,7 @@ mod blas;
 mod buffer;
 mod client;
 mod columns;
+mod combining;
 mod convolve;
 mod environment;
 mod event;
@@ -31,6 +32,8 @@ mod lapack;
 mod launch;
 #[cfg(test)]
 mod layout_test;
+mod scan;
+mod scatter;
 mod scratch;
 mod sys;
 mod table;

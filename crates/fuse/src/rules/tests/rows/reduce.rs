@@ -210,4 +210,22 @@ pub(super) const ROWS: &[Row] = &[
     ], &[
         "in f32[64,512]",
     ]),
+    ("sum-window-of-reversed", &[
+        "in f32[64,512]",
+        "f32[64,512] = reverse(dims:[1]) %0",
+        "f32[64,512] = reduce_window(reducer:add,window:(size:[1,512],strides:[1,1],padding:[(0,0),(511,0)],base_dilation:[1,1],dilation:[1,1])) %1",
+        "f32[64,512] = reverse(dims:[1]) %2",
+    ], &[
+        "in f32[64,512]",
+        "f32[64,512] = reduce_window(reducer:add,window:(size:[1,512],strides:[1,1],padding:[(0,0),(0,511)],base_dilation:[1,1],dilation:[1,1])) %0",
+    ]),
+    ("window-of-reversed", &[
+        "in f32[64,512]",
+        "f32[64,512] = reverse(dims:[1]) %0",
+        "f32[64,512] = reduce_window(reducer:maximum,window:(size:[1,512],strides:[1,1],padding:[(0,0),(511,0)],base_dilation:[1,1],dilation:[1,1])) %1",
+        "f32[64,512] = reverse(dims:[1]) %2",
+    ], &[
+        "in f32[64,512]",
+        "f32[64,512] = reduce_window(reducer:maximum,window:(size:[1,512],strides:[1,1],padding:[(0,0),(0,511)],base_dilation:[1,1],dilation:[1,1])) %0",
+    ]),
 ];

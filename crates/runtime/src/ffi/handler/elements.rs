@@ -1,0 +1,100 @@
+//! Scans and scatters that programs ask for.
+
+use super::super::combining::Number;
+use super::super::scan::{self, Places, Scanned};
+use super::super::scatter::{self, Counts, Tensors};
+use super::*;
+use hostcall::Lengths;
+
+/// Computes the scan that `frame` asks for; `None` if that is no such call.
+pub(super) unsafe fn scan_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe { operands(frame)? };
+    let (&[from], &[to]) = (&args[..], &rets[..]) else { return None };
+    // SAFETY: likewise.
+    let (asked, given, made) = unsafe { (Scan::decode(numbers(&frame.attrs)?)?, len(from)?, len(to)?) };
+    if from.dtype != to.dtype || asked.elements() != Some(given) || given != made {
+        return None;
+    }
+    match to.dtype {
+        // SAFETY: operand and result have this type, and so many elements.
+        XLA_FFI_DataType_F32 => unsafe { scan_in::<f32>(frame, &asked, from, to) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { scan_in::<f64>(frame, &asked, from, to) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_S32 => unsafe { scan_in::<i32>(frame, &asked, from, to) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_S64 => unsafe { scan_in::<i64>(frame, &asked, from, to) },
+        _ => return None,
+    }
+    Some(())
+}
+
+unsafe fn scan_in<T: Scanned>(frame: &XLA_FFI_CallFrame, asked: &Scan, from: &XLA_FFI_Buffer, to: &XLA_FFI_Buffer) {
+    let (at, pool) = (Places::<T> { from: from.data.cast_const().cast(), to: to.data.cast() }, Pool(frame));
+    // SAFETY: forwarded to the caller; XLA gives a result to one call.
+    unsafe { scan::scanned(asked, at, &pool, pool.threads()) };
+}
+
+/// Computes the scatter that `frame` asks for; `None` if that is no such call.
+pub(super) unsafe fn scatter_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe {
+        is_in_place(frame)?;
+        operands(frame)?
+    };
+    let (&[operand, indices, updates], &[out]) = (&args[..], &rets[..]) else { return None };
+    // SAFETY: likewise.
+    let (asked, lengths, made) = unsafe {
+        let lengths = Lengths { operand: len(operand)?, indices: len(indices)?, updates: len(updates)? };
+        (Scatter::decode(numbers(&frame.attrs)?)?, lengths, len(out)?)
+    };
+    if operand.dtype != out.dtype || updates.dtype != out.dtype || made != lengths.operand || !asked.fits(lengths) {
+        return None;
+    }
+    match indices.dtype {
+        // SAFETY: indices have this type, and the call fits the operands, of which the first is its result's memory.
+        XLA_FFI_DataType_S32 => unsafe { scatter_at::<i32>(frame, &asked, &args) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_S64 => unsafe { scatter_at::<i64>(frame, &asked, &args) },
+        _ => None,
+    }
+}
+
+unsafe fn scatter_at<I: Counts>(frame: &XLA_FFI_CallFrame, asked: &Scatter, args: &Buffers<'_>) -> Option<()> {
+    // SAFETY: operands have these types, or types as wide; the rest is forwarded to the caller.
+    unsafe {
+        match (args[0].dtype, asked.of.is_some()) {
+            (XLA_FFI_DataType_F32, true) => scatter_in::<f32, I>(frame, asked, args),
+            (XLA_FFI_DataType_F64, true) => scatter_in::<f64, I>(frame, asked, args),
+            (XLA_FFI_DataType_S32, true) => scatter_in::<i32, I>(frame, asked, args),
+            (XLA_FFI_DataType_S64, true) => scatter_in::<i64, I>(frame, asked, args),
+            (XLA_FFI_DataType_PRED, false) => replace_in::<u8, I>(frame, asked, args),
+            (XLA_FFI_DataType_F16 | XLA_FFI_DataType_BF16, false) => replace_in::<u16, I>(frame, asked, args),
+            (XLA_FFI_DataType_F32 | XLA_FFI_DataType_S32, false) => replace_in::<u32, I>(frame, asked, args),
+            (XLA_FFI_DataType_F64 | XLA_FFI_DataType_S64, false) => replace_in::<u64, I>(frame, asked, args),
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+unsafe fn scatter_in<T: Number, I: Counts>(frame: &XLA_FFI_CallFrame, asked: &Scatter, args: &Buffers<'_>) {
+    let pool = Pool(frame);
+    // SAFETY: forwarded to the caller; XLA gives a result to one call.
+    asked
+        .of
+        .into_iter()
+        .for_each(|of| unsafe { scatter::combined(asked, of, tensors::<T, I>(args), &pool, pool.threads()) });
+}
+
+unsafe fn replace_in<T: Copy, I: Counts>(frame: &XLA_FFI_CallFrame, asked: &Scatter, args: &Buffers<'_>) {
+    let pool = Pool(frame);
+    // SAFETY: as above.
+    unsafe { scatter::replaced(asked, tensors::<T, I>(args), &pool, pool.threads()) };
+}
+
+fn tensors<T, I>(args: &Buffers<'_>) -> Tensors<T, I> {
+    let at = |i: usize| args[i].data;
+    Tensors { operand: at(0).cast(), indices: at(1).cast_const().cast(), updates: at(2).cast_const().cast() }
+}
