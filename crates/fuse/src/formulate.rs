@@ -12,8 +12,8 @@
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), windows
 //! along one after the other ([`window_by_dims`]), the few
 //! first of many sorted are selected ([`selected`](mod@selected)), and other keys are sorted in one integer with their positions
-//! ([`packed_sort`]), and scans are the host's where it takes calls ([`host_scan`]), as scatters are ([`host_scatter`]). Every rule states what was measured, on XLA's CPU plugin with
-//! 2 cores.
+//! ([`packed_sort`]). Scans and scatters are the host's where it takes calls ([`host_scan`], [`host_scatter`]). Every rule states what
+//! was measured, on XLA's CPU plugin with 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
 //! rules can see through, routines for factorisations ([`routines`]), selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows

@@ -476,9 +476,9 @@ impl Scan {
         window
     }
 
-    /// As the host computes it of a tensor of this type, if it does.
+    /// As the host computes it of a tensor of this type, if it does: of some elements that it combines.
     pub fn hosted(&self, ty: &TensorType) -> Option<hostcall::Scan> {
-        let known = matches!(ty.dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64);
+        let known = matches!(ty.dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64) && ty.numel() > 0;
         let (before, rest) = ty.shape.split_at_checked(self.dim)?;
         let (&length, behind) = rest.split_first()?;
         let [outer, inner] = [before, behind].map(|extents| extents.iter().product());

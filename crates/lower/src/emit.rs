@@ -287,11 +287,9 @@ impl<'s, 'c> Scope<'s, 'c> {
                 .with("call_target_name", StringAttribute::new(s.context, TOP_K).into())
                 .with("api_version", s.plain_call()?),
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
-            Op::HostBarrier => self.host_barrier(hlo(CALL), types)?,
-            Op::HostUnary(u) => self.host_function(hlo(CALL), u.hosted(), types)?,
-            Op::HostBinary(b) => self.host_function(hlo(CALL), b.hosted(), types)?,
-            Op::HostScan(scan) => self.host_scan(hlo(CALL), *scan, types)?,
-            Op::HostScatter(scatter) => self.host_scatter(hlo(CALL), scatter, types)?,
+            Op::HostBarrier | Op::HostUnary(_) | Op::HostBinary(_) | Op::HostScan(_) | Op::HostScatter(_) => {
+                self.asked_of_the_host(hlo(CALL), &node.op, types)?
+            }
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
             Op::Lapack { .. } => return self.said_in_ops(node, args),
@@ -365,6 +363,17 @@ impl<'s, 'c> Scope<'s, 'c> {
         let &[x, kernel, ..] = types else { return Err(internal("takes two operands")) };
         let windows = c.windows(x, kernel).ok_or_else(|| internal("the host has no such convolution"))?;
         self.host_call(i, hostcall::Convolution::TARGET, &finish.encode(windows.encode()), types, &[x.rank()])
+    }
+
+    /// What no other op says. By itself, as bodies of loops nest by way of [`Scope::op`], whose frames are the larger the more it does.
+    fn asked_of_the_host(&self, i: Instruction<'c>, op: &Op, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        match op {
+            Op::HostUnary(u) => self.host_function(i, u.hosted(), types),
+            Op::HostBinary(b) => self.host_function(i, b.hosted(), types),
+            Op::HostScan(scan) => self.host_scan(i, *scan, types),
+            Op::HostScatter(scatter) => self.host_scatter(i, scatter, types),
+            _ => self.host_barrier(i, types),
+        }
     }
 
     fn host_function(
