@@ -60,7 +60,7 @@ mod written_apart;
 
 use self::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head, Options, Platform};
-use ir::op::{Convolution, DotGeneral, Reducer, Window};
+use ir::op::{Convolution, DotGeneral, Reducer, Scatter, Window};
 use ir::{Dims, Graph, LocId, Node, Op, Operands, Result, ValueId};
 
 /// `graph` with its convolutions in the formulation and the layout that is fastest on the platform, bodies of loops and
@@ -126,6 +126,12 @@ struct Windowing<'a> {
     with_host: bool,
 }
 
+/// A scatter that may be said otherwise, likewise.
+struct Scattering<'a> {
+    attributes: &'a Scatter,
+    operands: [ValueId; 3],
+}
+
 /// A sort that may be said otherwise, likewise.
 struct Sorting<'a> {
     dim: usize,
@@ -151,6 +157,7 @@ enum Rewrite {
     Product(fn(&mut Rebuild, &Product<'_>) -> Result<Option<ValueId>>),
     Reduction(fn(&mut Rebuild, &Reduction<'_>) -> Result<Option<ValueId>>),
     Windows(fn(&mut Rebuild, &Windowing<'_>) -> Result<Option<ValueId>>),
+    Scatter(fn(&mut Rebuild, &Scattering<'_>) -> Result<Option<ValueId>>),
     Sort(fn(&mut Rebuild, &Sorting<'_>) -> Result<Option<ValueId>>),
 }
 
@@ -170,6 +177,9 @@ impl Rewrite {
             (Rewrite::Windows(rewrite), &Op::ReduceWindow { reducer, ref window }, &[input, ref places @ ..]) => {
                 rewrite(to, &Windowing { reducer, window, input, places: places.first().copied(), with_host })
             }
+            (Rewrite::Scatter(rewrite), Op::Scatter(attributes), &[a, indices, updates]) => {
+                rewrite(to, &Scattering { attributes, operands: [a, indices, updates] })
+            }
             (Rewrite::Sort(rewrite), &Op::Sort { dim, descending, .. }, operands) => {
                 rewrite(to, &Sorting { dim, descending, operands })
             }
@@ -180,10 +190,10 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const WITH_BLAS: &[Rule] = &[pointwise::RULE, host_convolution::RULE, host_product::RULE];
+const WITH_BLAS: &[Rule] =
+    &[pointwise::RULE, host_convolution::RULE, host_product::RULE, host_scan::RULE, host_scatter::RULE];
 const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
 const OF_LOOPS: &[Rule] = &[
-    host_scan::RULE,
     rows_in_parts::MAXIMA,
     rows_in_parts::SUMS,
     joined_dims::RULE,
@@ -215,7 +225,6 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         host_finish::TOLD,
         host_finish::SCALED,
         host_function::TOLD,
-        host_scatter::TOLD,
         computed_once::TOLD,
         read_first::TOLD,
         made_late::TOLD,
@@ -254,7 +263,6 @@ impl Formulating<'_> {
         if with_blas {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
             graph = host_function::left_to_the_host(&graph, self.changes, self.within)?;
-            graph = host_scatter::left_to_the_host(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;
             graph = made_late::made_late(&graph, self.changes, self.within)?;
@@ -317,7 +325,12 @@ impl Formulating<'_> {
         if settled
             || !matches!(
                 node.op,
-                Op::Convolution(_) | Op::DotGeneral(_) | Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Sort { .. }
+                Op::Convolution(_)
+                    | Op::DotGeneral(_)
+                    | Op::Reduce { .. }
+                    | Op::ReduceWindow { .. }
+                    | Op::Scatter(_)
+                    | Op::Sort { .. }
             )
         {
             return Ok(None);

@@ -408,6 +408,19 @@ pub enum Combiner {
     Minimum,
 }
 
+impl Combiner {
+    /// How an update and what it meets combine; none if it takes the place of that.
+    pub fn reducer(self) -> Option<Reducer> {
+        match self {
+            Combiner::Set => None,
+            Combiner::Add => Some(Reducer::Add),
+            Combiner::Multiply => Some(Reducer::Multiply),
+            Combiner::Maximum => Some(Reducer::Maximum),
+            Combiner::Minimum => Some(Reducer::Minimum),
+        }
+    }
+}
+
 /// Precision of `f32` contractions on hardware that has several; the CPU always gives full `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,21 +1,16 @@
 //! Scatters as loops over what lies in memory, which is how the host takes them.
 
+use crate::alias::Layout;
 use crate::dtype::DType;
-use crate::op::{Combiner, Scatter};
-use crate::types::{Dims, TensorType};
-use hostcall::{Combines, Places};
+use crate::op::{Reducer, Scatter};
+use crate::types::{Shape, TensorType};
+use hostcall::Places;
 
 impl Scatter {
     /// What it is to the host, if the host has it: of single elements along one dimension, in batches, of a type that is combined there
     /// or moved. The operands fit each other, as inference asks.
     pub fn hosted(&self, a: &TensorType, indices: &TensorType, updates: &TensorType) -> Option<hostcall::Scatter> {
-        let of = match self.combiner {
-            Combiner::Set => None,
-            Combiner::Add => Some(Combines::Sum),
-            Combiner::Multiply => Some(Combines::Product),
-            Combiner::Maximum => Some(Combines::Greatest),
-            Combiner::Minimum => Some(Combines::Least),
-        };
+        let of = self.combiner.reducer().and_then(Reducer::hosted);
         let known = match a.dtype {
             DType::F32 | DType::F64 | DType::I32 | DType::I64 => true,
             DType::Bool | DType::F16 | DType::BF16 => of.is_none(),
@@ -42,8 +37,6 @@ impl Scatter {
     }
 }
 
-/// How many elements apart neighbours along each dimension are, in rows.
-fn strides(ty: &TensorType) -> Dims {
-    let of = |d: usize| ty.shape[d + 1..].iter().product();
-    (0..ty.rank()).map(of).collect()
+fn strides(ty: &TensorType) -> Shape {
+    Layout::contiguous(ty.shape.clone()).strides
 }

@@ -9,12 +9,6 @@ use common::*;
 use hostcall::Function;
 use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
 
-fn client_with_functions() -> Client {
-    let (_dir, library) = blas(0);
-    plugin().offer_products(&library).expect("the plugin takes it");
-    client()
-}
-
 /// What `text` gives on operands of `f64`, of which one that is marked is a 0-d tensor.
 fn run(client: &Client, text: &str, operands: &[(Vec<f64>, bool)]) -> Result<Vec<f64>, String> {
     let executable = compile(client, text);
@@ -68,7 +62,7 @@ fn check(client: &Client, function: Function, len: usize, numbers: [bool; 2]) {
 
 #[test]
 fn functions_are_computed_of_all_elements() {
-    let client = client_with_functions();
+    let client = client_asking(blas(0));
     for function in Function::ALL {
         for len in [0, 1, 7, 100_003] {
             check(&client, function, len, [false, false]);
@@ -84,7 +78,7 @@ fn functions_are_computed_of_all_elements() {
 
 #[test]
 fn what_is_no_function_is_an_error() {
-    let client = client_with_functions();
+    let client = client_asking(blas(0));
     let (sine, power) = (Function::Sine.encode()[0], Function::Power.encode()[0]);
     let values = vec![0.5; 6];
     for (numbers, operands, out, why) in [

@@ -398,10 +398,6 @@ fn what_is_no_product_is_an_error() {
     }
 }
 
-/// What says that a call's result is its first operand.
-const IN_PLACE: &str = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, \
-                        operand_tuple_indices = []>]";
-
 /// A program that doubles what it takes, and asks for it between, once something else is there.
 fn barrier(aliases: &str) -> String {
     format!(

@@ -9,12 +9,6 @@ use common::*;
 use hostcall::{Combines, Scan};
 use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
 
-fn client_with_scans() -> Client {
-    let (_dir, library) = blas(0);
-    plugin().offer_products(&library).expect("the plugin takes it");
-    client()
-}
-
 /// A type of elements, as programs name it.
 trait Scanned: Copy + PartialEq + std::fmt::Debug {
     const NAME: &str;
@@ -118,7 +112,7 @@ fn check<T: Scanned>(client: &Client, scan: Scan) {
 
 #[test]
 fn every_lane_is_scanned() {
-    let client = client_with_scans();
+    let client = client_asking(blas(0));
     for of in [Combines::Sum, Combines::Product, Combines::Greatest, Combines::Least] {
         for backwards in [false, true] {
             for (outer, length, inner) in
@@ -136,7 +130,7 @@ fn every_lane_is_scanned() {
 
 #[test]
 fn sums_are_rounded_once_and_nan_stays() {
-    let client = client_with_scans();
+    let client = client_asking(blas(0));
     let scan = |of, length| Scan { of, backwards: false, outer: 1, length, inner: 1 };
     let run = |of, values: &[f32]| {
         let ty = format!("tensor<{}xf32>", values.len());
@@ -155,7 +149,7 @@ fn sums_are_rounded_once_and_nan_stays() {
 
 #[test]
 fn what_is_no_scan_is_an_error() {
-    let client = client_with_scans();
+    let client = client_asking(blas(0));
     for (numbers, out, why) in [
         (vec![4, 0, 1, 6, 1], "tensor<6xf64>", "there is no such number"),
         (vec![0, 2, 1, 6, 1], "tensor<6xf64>", "nor such a direction"),

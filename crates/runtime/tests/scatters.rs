@@ -9,15 +9,6 @@ use common::*;
 use hostcall::{Combines, Places, Scatter};
 use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
 
-const IN_PLACE: &str = ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, \
-                        operand_tuple_indices = []>]";
-
-fn client_with_scatters() -> Client {
-    let (_dir, library) = blas(0);
-    plugin().offer_products(&library).expect("the plugin takes it");
-    client()
-}
-
 /// A program that scatters `updates` at `indices` into `operand`, of so many elements and these types.
 struct Called<'a> {
     numbers: Vec<i64>,
@@ -35,7 +26,7 @@ impl Called<'_> {
         format!(
             "func.func @main(%a: {a}, %i: {i}, %u: {u}) -> {a} {{
                %0 = stablehlo.custom_call @{}(%a, %i, %u) {{
-                 api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}{}
+                 api_version = 4 : i32, backend_config = {{numbers = array<i64: {numbers}>}}, {}
                }} : ({a}, {i}, {u}) -> {a}
                return %0 : {a}
              }}",
@@ -77,7 +68,7 @@ fn scatter(of: Option<Combines>, batch: usize, updates: usize, in_columns: bool)
 
 #[test]
 fn updates_are_combined_in_order() {
-    let client = client_with_scatters();
+    let client = client_asking(blas(0));
     for of in [None].into_iter().chain(Combines::ALL.map(Some)) {
         for (batch, updates) in [(1, 7), (5, 4), (7, 3000)] {
             for in_columns in [false, true] {
@@ -119,7 +110,7 @@ fn updates_are_combined_in_order() {
 
 #[test]
 fn other_types_are_moved_and_counted() {
-    let client = client_with_scatters();
+    let client = client_asking(blas(0));
     let numbers = scatter(None, 2, 2, false).encode();
     let called =
         Called { numbers, operand: (18, "bf16"), indices: (4, "i64"), updates: (4, "bf16"), aliases: IN_PLACE };
@@ -132,7 +123,7 @@ fn other_types_are_moved_and_counted() {
 
 #[test]
 fn what_is_no_scatter_is_an_error() {
-    let client = client_with_scatters();
+    let client = client_asking(blas(0));
     let right = || Called {
         numbers: scatter(Some(Combines::Sum), 2, 3, false).encode(),
         operand: (18, "f32"),
@@ -151,7 +142,7 @@ fn what_is_no_scatter_is_an_error() {
         Called { numbers, ..right() }
     };
     for (called, why) in [
-        (Called { aliases: "", ..right() }, "not in the operand's memory"),
+        (Called { aliases: "has_side_effect = false", ..right() }, "not in the operand's memory"),
         (Called { operand: (17, "f32"), ..right() }, "an element is missing"),
         (Called { indices: (5, "i32"), ..right() }, "an index is missing"),
         (Called { updates: (5, "f32"), ..right() }, "an update is missing"),

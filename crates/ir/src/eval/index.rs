@@ -6,7 +6,7 @@ use super::shape::clamped;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::literal::Literal;
-use crate::op::{Combiner, Gather, Reducer, Scatter};
+use crate::op::{Combiner, Gather, Scatter};
 use ndarray::{ArrayD, IxDyn};
 
 /// Where windows start in an operand: index vectors, and how positions of the batch map to dimensions.
@@ -95,13 +95,7 @@ pub(super) fn scatter(s: &Scatter, a: &Literal, scatter_indices: &Literal, updat
 }
 
 fn apply<T: Domain + super::reduce::Ordered>(c: Combiner, old: T, new: T, dtype: DType) -> T {
-    let reducer = match c {
-        Combiner::Set => return new,
-        Combiner::Add => Reducer::Add,
-        Combiner::Multiply => Reducer::Multiply,
-        Combiner::Maximum => Reducer::Maximum,
-        Combiner::Minimum => Reducer::Minimum,
-    };
+    let Some(reducer) = c.reducer() else { return new };
     rounded(combine(reducer, old, new), dtype)
 }
 

@@ -21,6 +21,16 @@ pub(crate) fn client_of(devices: i64) -> Client {
     Client::new(plugin(), &[(CPU_DEVICE_COUNT, Value::I64(devices))]).expect("the CPU plugin has a client")
 }
 
+/// A client whose programs may ask for what the host does with `library`, which is as good as gone then.
+pub(crate) fn client_asking((_dir, library): (tempfile::TempDir, std::path::PathBuf)) -> Client {
+    plugin().offer_products(&library).expect("the plugin takes it");
+    client()
+}
+
+/// What says that a call's result is its first operand.
+pub(crate) const IN_PLACE: &str = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], \
+                                   operand_index = 0, operand_tuple_indices = []>]";
+
 pub(crate) fn first_device(client: &Client) -> Device {
     client.device(0).expect("there is a device")
 }

@@ -1,9 +1,9 @@
 //! Scans and scatters that programs ask for.
 
-use super::super::combining::Number;
-use super::super::scan::{self, Places, Scanned};
-use super::super::scatter::{self, Counts, Tensors};
 use super::*;
+use crate::ffi::combining::Number;
+use crate::ffi::scan::{self, Places, Scanned};
+use crate::ffi::scatter::{self, Counts, Tensors};
 use hostcall::Lengths;
 
 /// Computes the scan that `frame` asks for; `None` if that is no such call.
