@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
 SIDES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, torch.inf, -torch.inf]
 
@@ -48,3 +51,25 @@ def test_complex_normal_numbers() -> None:
         moments = (parts.mean(0), parts.var(0), (drawn.real * drawn.imag).mean())
         expected = (torch.zeros(2), torch.full((2,), 0.5), torch.zeros(()))
         torch.testing.assert_close(moments, expected, rtol=0.05, atol=0.03, msg=name)  # of 20,000 draws
+
+
+NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "times": lambda x: torch.view_as_real(x * 1j),
+    "into": lambda x: torch.view_as_real((2 - 1j) * x),
+    "over": lambda x: torch.view_as_real(x / 1j),
+    "phase": lambda x: torch.exp(1j * x).real,
+    "to a power": lambda x: ((x.abs() + 1) ** (1 + 2j)).real,
+    "from": lambda x: torch.view_as_real((1 - 2j) - x * 3),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_gradients_through_python_numbers(name: str, dtype: torch.dtype) -> None:
+    """The backward graph has `_conj` of a Python number, which is wider than what it meets."""
+    f = NUMBERS[name]
+    compiled = torch.compile(f, backend="torchtpu", dynamic=False)
+    for shape in ((4,), ()):
+        x = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        expected = torch.autograd.grad(f(x).sum(), x)
+        torch.testing.assert_close(torch.autograd.grad(compiled(x).sum(), x), expected)

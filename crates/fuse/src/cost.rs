@@ -103,6 +103,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
             moved() + thousands(numel(args[0]), r.cheap)
         }
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
+        Op::HostSort(_) => moved() + thousands(numel(args[0]).saturating_mul(10), r.cheap),
         Op::Fft { lengths, .. } => moved() + thousands(results.saturating_mul(butterflies(lengths)), r.cheap),
         Op::TopK { .. } => moved() + thousands(numel(args[0]), r.cheap),
         Op::RngBitGenerator { .. } => r.start + thousands(results, r.dear),

@@ -12,8 +12,8 @@
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), windows
 //! along one after the other ([`window_by_dims`]), the few
 //! first of many sorted are selected ([`selected`](mod@selected)), and other keys are sorted in one integer with their positions
-//! ([`packed_sort`]). Scans and scatters are the host's where it takes calls ([`host_scan`], [`host_scatter`]). Every rule states what
-//! was measured, on XLA's CPU plugin with 2 cores.
+//! ([`packed_sort`]). Scans, scatters and sorts are the host's where it takes calls ([`host_scan`], [`host_scatter`], [`host_sort`]).
+//! Every rule states what was measured, on XLA's CPU plugin with 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
 //! rules can see through, routines for factorisations ([`routines`]), selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
@@ -34,6 +34,7 @@ mod host_lapack;
 mod host_product;
 mod host_scan;
 mod host_scatter;
+mod host_sort;
 mod joined_dims;
 mod layout;
 mod made_late;
@@ -50,6 +51,7 @@ mod rows_in_parts;
 mod selected;
 mod side;
 mod single_window;
+mod sorts;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -222,6 +224,8 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     .chain(WITH_BLAS.iter().map(of))
     .chain(AFTER_LAYOUT.iter().map(of))
     .chain([
+        host_sort::TOLD,
+        host_sort::EXTREMES,
         host_finish::TOLD,
         host_finish::SCALED,
         host_function::TOLD,
@@ -258,6 +262,7 @@ impl Formulating<'_> {
         graph = layout::layout(&graph, self.changes, self.within)?;
         if with_blas {
             graph = self.ops(&graph, WITH_BLAS)?;
+            graph = host_sort::left_to_the_host(&graph, self.changes, self.within)?;
         }
         graph = self.ops(&graph, AFTER_LAYOUT)?;
         if with_blas {

@@ -69,9 +69,10 @@ pub enum Kind {
     HostBinary,
     HostScan,
     HostScatter,
+    HostSort,
 }
 
-const KINDS: [(&str, Kind); 36] = [
+const KINDS: [(&str, Kind); 37] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -108,6 +109,7 @@ const KINDS: [(&str, Kind); 36] = [
     ("host_binary", Kind::HostBinary),
     ("host_scan", Kind::HostScan),
     ("host_scatter", Kind::HostScatter),
+    ("host_sort", Kind::HostSort),
 ];
 
 impl Head {
@@ -155,6 +157,7 @@ impl Head {
             Op::HostBinary(_) => Kind::HostBinary,
             Op::HostScan(_) => Kind::HostScan,
             Op::HostScatter(_) => Kind::HostScatter,
+            Op::HostSort(_) => Kind::HostSort,
         };
         Head::With(kind)
     }

@@ -9,6 +9,7 @@ mod product;
 mod scan;
 mod scatter;
 mod share;
+mod sort;
 
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
 pub use finish::Finish;
@@ -17,6 +18,7 @@ pub use lapack::Lapack;
 pub use product::{Batch, Product, Strides, Tile};
 pub use scan::{Combines, Scan};
 pub use scatter::{Lengths, Places, Scatter};
+pub use sort::{Order, Sort};
 
 /// What programs call for a tensor as it is, in memory: the result is the first operand's. Loops before and after the call are not
 /// fused, and the other operands, which nobody reads, are there before the result is.

@@ -59,7 +59,7 @@ impl Scan {
 
     /// How many elements it is of; `None` if they cannot be counted.
     pub fn elements(&self) -> Option<usize> {
-        size([self.outer, self.length, self.inner])
+        size([self.outer, self.inner, self.length])
     }
 
     /// The lanes, of which there are `outer * inner`, in parts that `threads` may take.
@@ -83,9 +83,15 @@ mod tests {
             }
         }
         let most = i64::MAX;
-        for wrong in
-            [&[][..], &[4, 0, 1, 1, 1], &[0, 2, 1, 1, 1], &[0, 0, -1, 1, 1], &[0, 0, most, most, 1], &[0, 0, 1, 1]]
-        {
+        for wrong in [
+            &[][..],
+            &[4, 0, 1, 1, 1],
+            &[0, 2, 1, 1, 1],
+            &[0, 0, -1, 1, 1],
+            &[0, 0, most, most, 1],
+            &[0, 0, most, 0, 3],
+            &[0, 0, 1, 1],
+        ] {
             assert_eq!(Scan::decode(wrong), None, "{wrong:?}");
         }
     }

@@ -168,6 +168,13 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             ensure!(s.hosted(a).is_some(), "the host has no {:?} along dimension {} of {a}", s.reducer, s.dim);
             a.clone().into()
         }
+        Op::HostSort(s) => {
+            ensure!(s.hosted(args).is_some(), "the host has no such sort along dimension {}", s.dim);
+            let part = |dtype| TensorType { dtype, shape: s.shape(&args[0].shape) };
+            let dtypes = [Some(args[0].dtype), s.places].into_iter().flatten();
+            let results: Vec<TensorType> = dtypes.chain(args[1..].iter().map(|ty| ty.dtype)).map(part).collect();
+            one_or_tuple(&results.iter().collect::<Vec<_>>())
+        }
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");

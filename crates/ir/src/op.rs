@@ -7,7 +7,7 @@
 use crate::dtype::DType;
 use crate::literal::{Literal, Number};
 use crate::types::{Dims, Shape, TensorType};
-use hostcall::{Combines, Function, Lapack};
+use hostcall::{Combines, Function, Lapack, Order};
 use serde::{Deserialize, Serialize};
 
 /// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
@@ -175,6 +175,9 @@ pub enum Op {
     HostScan(Scan),
     /// A scatter that the host computes ([`Scatter::hosted`]), likewise.
     HostScatter(Scatter),
+    /// A sort by the first operand that the host computes as far as it is wanted ([`SortedPart::hosted`]), likewise. Gives the keys,
+    /// the places in their lanes that they come from if those are wanted, and the other operands.
+    HostSort(SortedPart),
     /// What LAPACK has a routine for, which `bodies[0]` says in other ops: another way to the same results, but for rounding and for
     /// what a factorisation leaves open, such as signs. Gives a tuple of the body's outputs.
     Lapack {
@@ -497,6 +500,56 @@ impl Scan {
         let [outer, inner] = [before, behind].map(|extents| extents.iter().product());
         let of = self.reducer.hosted().filter(|_| known)?;
         Some(hostcall::Scan { of, backwards: self.backwards, outer, length, inner })
+    }
+}
+
+/// Some positions along a dimension of what a stable sort gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SortedPart {
+    /// Along which dimension.
+    pub dim: usize,
+    /// From the greatest to the least, NaN first.
+    pub descending: bool,
+    /// Whether NaN comes first, too, where it rises.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nan_first: bool,
+    /// The first position that is wanted.
+    pub start: usize,
+    /// The first position after it that is not.
+    pub limit: usize,
+    /// The type of the places that elements come from, if those are wanted.
+    pub places: Option<DType>,
+}
+
+impl SortedPart {
+    /// The extents of results, of operands of these extents.
+    pub fn shape(&self, shape: &[usize]) -> Shape {
+        let mut shape = Shape::from_slice(shape);
+        shape[self.dim] = self.limit - self.start;
+        shape
+    }
+
+    /// As the host computes it of tensors of these types, the keys first, if it does.
+    pub fn hosted(&self, types: &[&TensorType]) -> Option<hostcall::Sort> {
+        let &[keys, ref others @ ..] = types else { return None };
+        let (before, rest) = keys.shape.split_at_checked(self.dim)?;
+        let (&length, behind) = rest.split_first()?;
+        let [outer, inner] = [before, behind].map(|extents| extents.iter().product());
+        let known = |dtype| !matches!(dtype, DType::F8E4M3FN | DType::F8E5M2);
+        let fits = !keys.dtype.is_complex()
+            && types.iter().all(|ty| known(ty.dtype))
+            && others.iter().all(|ty| ty.shape == keys.shape)
+            && self.places.is_none_or(|dtype| matches!(dtype, DType::I32 | DType::I64))
+            && self.start <= self.limit
+            && self.limit <= length
+            && i32::try_from(length).is_ok();
+        let order = match (self.descending, self.nan_first) {
+            (true, _) => Order::Falling,
+            (false, true) => Order::RisingFromNan,
+            (false, false) => Order::Rising,
+        };
+        let (places, start, limit) = (self.places.is_some(), self.start, self.limit);
+        fits.then_some(hostcall::Sort { order, places, outer, length, inner, start, limit })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::constant::{filled, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
 use hostcall::{Finish, Function, Lapack, Product};
-use ir::op::{Convolution, DotGeneral, Finished, Gather, Scan, Scatter, Window};
+use ir::op::{Convolution, DotGeneral, Finished, Gather, Scan, Scatter, SortedPart, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
 use ir::{
@@ -287,9 +287,12 @@ impl<'s, 'c> Scope<'s, 'c> {
                 .with("call_target_name", StringAttribute::new(s.context, TOP_K).into())
                 .with("api_version", s.plain_call()?),
             Op::OptimizationBarrier => hlo("stablehlo.optimization_barrier"),
-            Op::HostBarrier | Op::HostUnary(_) | Op::HostBinary(_) | Op::HostScan(_) | Op::HostScatter(_) => {
-                self.asked_of_the_host(hlo(CALL), &node.op, types)?
-            }
+            Op::HostBarrier
+            | Op::HostUnary(_)
+            | Op::HostBinary(_)
+            | Op::HostScan(_)
+            | Op::HostScatter(_)
+            | Op::HostSort(_) => self.asked_of_the_host(hlo(CALL), &node.op, types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
             Op::Lapack { .. } => return self.said_in_ops(node, args),
@@ -372,6 +375,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::HostBinary(b) => self.host_function(i, b.hosted(), types),
             Op::HostScan(scan) => self.host_scan(i, *scan, types),
             Op::HostScatter(scatter) => self.host_scatter(i, scatter, types),
+            Op::HostSort(part) => self.host_sort(i, part, types),
             _ => self.host_barrier(i, types),
         }
     }
@@ -398,6 +402,13 @@ impl<'s, 'c> Scope<'s, 'c> {
         let call = x.hosted(a, indices, updates).ok_or_else(|| internal("the host has no such scatter"))?;
         let i = self.host_call(i, hostcall::Scatter::TARGET, &call.encode(), types, &[a.rank()])?;
         Ok(i.with("output_operand_aliases", self.session.whole_alias()?))
+    }
+
+    fn host_sort(&self, i: Instruction<'c>, part: &SortedPart, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let call = part.hosted(types).ok_or_else(|| internal("the host has no such sort"))?;
+        let ranks: SmallVec<[usize; 4]> = types.iter().map(|ty| ty.rank()).collect();
+        let results = [&ranks[..1], &ranks[..usize::from(call.places)], &ranks[1..]].concat();
+        self.host_call(i, hostcall::Sort::TARGET, &call.encode(), types, &results)
     }
 
     fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {

@@ -176,6 +176,7 @@ fn is_made(node: &Node) -> bool {
             | Op::HostBinary(_)
             | Op::HostScan(_)
             | Op::HostScatter(_)
+            | Op::HostSort(_)
             | Op::Scatter(_)
             | Op::ReduceWindow { .. }
     );

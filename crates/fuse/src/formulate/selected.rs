@@ -17,6 +17,7 @@
 
 use super::ordered;
 use super::rebuild::Rebuild;
+use super::sorts::{read_along, sorts};
 use crate::{Change, Changes, Class, Head};
 use ir::op::Gather;
 use ir::{Binary, Builder, DType, Dims, Graph, InputKind, LocId, Node, Number, Op, OutputKind, Result, ValueId};
@@ -43,7 +44,7 @@ pub(super) fn selected(graph: &Graph, changes: &mut Changes, within: Option<LocI
     let mut to = Rebuild::of(graph);
     for (i, node) in graph.nodes().iter().enumerate() {
         to.set_loc(node.loc);
-        if let Some(wanted) = wanted(graph, node, read[i]).filter(|_| changes.allows(TOLD.1)) {
+        if let Some(wanted) = wanted(graph, node, read[i].end).filter(|_| changes.allows(TOLD.1)) {
             let (keys, before) = (to.place(node.operands[0]), to.len());
             let both = selection(&mut to, keys, &wanted)?;
             let (locs, after) = (vec![within.unwrap_or(node.loc)], to.heads_from(before));
@@ -63,37 +64,6 @@ pub(super) fn selected(graph: &Graph, changes: &mut Changes, within: Option<LocI
         }
     }
     Ok(to.finish(graph))
-}
-
-/// Of each value, the sort that it is a result of, converted or not.
-fn sorts(graph: &Graph) -> Vec<Option<ValueId>> {
-    let mut sorts: Vec<Option<ValueId>> = Vec::with_capacity(graph.nodes().len());
-    for node in graph.nodes() {
-        sorts.push(match (&node.op, node.operands.first()) {
-            (Op::GetTupleElement { .. }, Some(&of)) if matches!(graph.node(of).op, Op::Sort { .. }) => Some(of),
-            (Op::Convert { .. }, Some(of)) => sorts[of.index()],
-            _ => None,
-        });
-    }
-    sorts
-}
-
-/// Of each sort of several operands, how many elements are read along its dimension, from the first to the last that is.
-fn read_along(graph: &Graph, sorts: &[Option<ValueId>]) -> Vec<usize> {
-    let mut read = vec![0; graph.nodes().len()];
-    let mut reads = |sort: ValueId, count: usize| read[sort.index()] = count.max(read[sort.index()]);
-    for (node, by) in graph.nodes().iter().zip(sorts) {
-        for sort in node.operands.iter().filter_map(|v| sorts[v.index()]) {
-            let count = match (&node.op, &graph.node(sort).op) {
-                (Op::Convert { .. }, _) if *by == Some(sort) => 0,
-                (Op::Slice { limit, .. }, Op::Sort { dim, .. }) => limit[*dim],
-                _ => usize::MAX,
-            };
-            reads(sort, count);
-        }
-    }
-    graph.outputs.iter().filter_map(|output| sorts[output.value.index()]).for_each(|sort| reads(sort, usize::MAX));
-    read
 }
 
 /// What is wanted of a sort.
@@ -175,14 +145,14 @@ fn of_rows(b: &Builder, matrix: ValueId, columns: ValueId) -> Result<ValueId> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::testing::{Random, formulated, sort_of, sorts_keep_bits};
     use super::TOLD;
     use crate::Class;
     use ir::{Builder, DType, Graph, InputKind, Op, OutputKind, Shape, TensorType, ValueId};
 
     /// A stable sort of random keys along with their positions, of which a few first ones are read, and of few of them all.
-    fn few_of_a_sort(r: &mut Random) -> Graph {
+    pub(in crate::formulate) fn few_of_a_sort(r: &mut Random) -> Graph {
         let whole = sort_of(r, &[3, 8, 64]);
         let (b, mut at) = (Builder::new("few"), vec![]);
         for node in whole.nodes() {

@@ -79,6 +79,7 @@ impl Machine {
             Op::Convolution(c) => self.products(convolution(c, args, results), args, c.precision),
             Op::Finished(f) => self.work(&f.of, ty, args),
             Op::Sort { .. } => vector(results.saturating_mul(20), self.arithmetic),
+            Op::HostSort(_) => vector(numel(args[0]).saturating_mul(10), self.arithmetic),
             Op::Fft { lengths, .. } => vector(results.saturating_mul(butterflies(lengths)), self.arithmetic),
             Op::TopK { .. } => vector(args.iter().map(|t| numel(t)).sum(), self.arithmetic),
             Op::RngBitGenerator { .. } => vector(results.saturating_mul(20), self.arithmetic),

@@ -262,7 +262,7 @@ impl Named<'_> {
             Op::Gather(_) => "gather",
             Op::Scatter(_) | Op::HostScatter(_) => "scatter",
             Op::DynamicUpdateSlice => "update_slice",
-            Op::Sort { .. } => "sort",
+            Op::Sort { .. } | Op::HostSort(_) => "sort",
             Op::TopK { .. } => "top_k",
             Op::Fft { .. } => "fft",
             Op::OptimizationBarrier | Op::HostBarrier => "barrier",

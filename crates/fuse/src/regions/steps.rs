@@ -341,6 +341,7 @@ fn kind(op: &Op) -> Kind {
         | Op::HostBinary(_)
         | Op::HostScan(_)
         | Op::HostScatter(_)
+        | Op::HostSort(_)
         | Op::RngBitGenerator { .. }
         | Op::While
         | Op::If

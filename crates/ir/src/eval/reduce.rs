@@ -5,7 +5,7 @@ use super::window::{Tap, WindowDim, all_taps, for_each_tap};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::literal::Literal;
-use crate::op::{Binary, Reducer, Window};
+use crate::op::{Binary, Reducer, SortedPart, Window};
 use crate::types::TensorType;
 use ndarray::{ArrayD, Axis, IxDyn};
 use std::cmp::Ordering;
@@ -245,9 +245,21 @@ pub(super) fn select_and_scatter(a: &Literal, source: &Literal, window: &Window)
 }
 
 /// Sorts all operands along `dim` by the first; always stable.
-pub(super) fn sort(args: &[&Literal], dim: usize, descending: bool) -> Result<Vec<Literal>> {
-    let order = in_domain!(args[0].ty.dtype, T => sorted_positions(numbers::<T>(args[0])?, dim, descending));
+pub(super) fn sort(args: &[&Literal], dim: usize, descending: bool, nan_first: bool) -> Result<Vec<Literal>> {
+    let order = in_domain!(args[0].ty.dtype, T => sorted_positions(numbers::<T>(args[0])?, dim, descending, nan_first));
     args.iter().map(|a| of_width!(a.ty.dtype, N => rearranged::<N>(a, dim, &order))).collect()
+}
+
+/// What is wanted of a sort.
+pub(super) fn sorted_part(args: &[&Literal], part: &SortedPart) -> Result<Vec<Literal>> {
+    let shape = &args[0].ty.shape;
+    let places = part.places.map(|dtype| super::elementwise::iota(dtype, shape, part.dim)).transpose()?;
+    let (keys, others) = (args[..1].iter().copied(), args[1..].iter().copied());
+    let all: Vec<&Literal> = keys.chain(&places).chain(others).collect();
+    let (mut start, mut limit, stride) = (vec![0; shape.len()], shape.to_vec(), vec![1; shape.len()]);
+    (start[part.dim], limit[part.dim]) = (part.start, part.limit);
+    let sorted = sort(&all, part.dim, part.descending, part.nan_first)?;
+    sorted.iter().map(|whole| super::shape::slice(whole, &start, &limit, &stride)).collect()
 }
 
 /// The `k` greatest of each row of an `f32` matrix in total order, and their columns.
@@ -268,13 +280,17 @@ pub(super) fn top_k(a: &Literal, k: usize) -> Result<Vec<Literal>> {
 }
 
 /// For each place the position along `dim` of the element that goes there.
-fn sorted_positions<T: Ordered>(keys: ArrayD<T>, dim: usize, descending: bool) -> ArrayD<usize> {
+fn sorted_positions<T: Ordered>(keys: ArrayD<T>, dim: usize, descending: bool, nan_first: bool) -> ArrayD<usize> {
     let mut order = ArrayD::zeros(keys.raw_dim());
     for (lane, mut out) in keys.lanes(Axis(dim)).into_iter().zip(order.lanes_mut(Axis(dim))) {
         let mut positions: Vec<usize> = (0..lane.len()).collect();
         positions.sort_by(|&i, &j| {
             let rising = lane[i].order(lane[j]);
-            if descending { rising.reverse() } else { rising }
+            match (descending, nan_first) {
+                (true, _) => rising.reverse(),
+                (false, true) => lane[j].is_nan().cmp(&lane[i].is_nan()).then(rising),
+                (false, false) => rising,
+            }
         });
         out.iter_mut().zip(positions).for_each(|(o, p)| *o = p);
     }

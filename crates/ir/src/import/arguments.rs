@@ -102,31 +102,35 @@ fn is_number(a: &Argument) -> bool {
 impl<'t> Importer<'t> {
     /// All arguments of a call, defaults included.
     pub(super) fn owned(&self, scope: &Scope<'t>, assigned: &Assigned<'t>) -> Result<SmallVec<[Owned; 12]>> {
-        let params = assigned.entry.schema.args.iter().zip(&assigned.slots);
-        let one = params.map(|(param, slot)| {
+        let params = || assigned.entry.schema.args.iter().zip(&assigned.slots);
+        let one = |(param, slot): (_, &Option<&Argument>)| match slot {
+            None => Ok(Owned::Plain(parse_default(param)?)),
+            Some(arg) => self.argument(scope, arg),
+        };
+        let mut all: SmallVec<[Owned; 12]> = params().map(one).collect::<Result<_>>()?;
+        let alone = !all.iter().any(|owned| matches!(owned, Owned::Tensor(_) | Owned::Tensors(_)));
+        for (owned, (param, slot)) in all.iter_mut().zip(params()) {
             let parts = param.parts();
-            match slot {
-                None => Ok(Owned::Plain(parse_default(param)?)),
-                Some(arg) => {
-                    let owned = self.argument(scope, arg)?;
-                    let wraps = parts.base == "Tensor" && parts.list.is_none() && !assigned.entry.def.takes_numbers;
-                    if wraps { self.wrapped(owned) } else { Ok(owned) }
-                }
+            let wraps = parts.base == "Tensor" && parts.list.is_none() && !assigned.entry.def.takes_numbers;
+            if let (Owned::Plain(Arg::Scalar(s)), true) = (&*owned, wraps && slot.is_some()) {
+                *owned = self.wrapped(s, alone)?;
             }
-        });
-        one.collect()
+        }
+        Ok(all)
     }
 
-    /// A number in the place of a tensor, as a 0-d tensor: in promotion it counts less than tensors with dimensions.
-    fn wrapped(&self, owned: Owned) -> Result<Owned> {
-        let Owned::Plain(Arg::Scalar(s)) = owned else { return Ok(owned) };
-        let dtype = match s.dtype() {
-            DType::F32 => self.context.default_dtype.unwrap_or(DType::F32),
-            other => other,
+    /// A number in the place of a tensor, as a 0-d tensor: in promotion it counts less than tensors with dimensions. `alone`, where there
+    /// are no tensors, it has the type that Python has for such numbers.
+    fn wrapped(&self, s: &Scalar, alone: bool) -> Result<Owned> {
+        let dtype = match (s.dtype(), alone) {
+            (DType::F32, true) => DType::F64,
+            (DType::C64, true) => DType::C128,
+            (DType::F32, false) => self.context.default_dtype.unwrap_or(DType::F32),
+            (other, _) => other,
         };
-        let value = match &s {
+        let value = match s {
             Scalar::Known(n) => self.b.scalar(*n, dtype)?,
-            Scalar::Symbolic(_) => self.b.scalar(self.consult(&s), dtype)?,
+            Scalar::Symbolic(_) => self.b.scalar(self.consult(s), dtype)?,
         };
         self.aliases.fresh_contiguous(&self.b, value).map(Owned::Tensor)
     }

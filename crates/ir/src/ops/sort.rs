@@ -208,6 +208,28 @@ impl Line {
         many([out(values)?, out(places)?])
     }
 
+    /// Of each line, which this is in order, the lower one of the two elements in the middle and its place, or the first NaN. Either has
+    /// extent 1 in the line's dimension.
+    fn middle(&self, b: &Builder, (values, places): (ValueId, ValueId)) -> Result<[ValueId; 2]> {
+        let (shape, d, middle) = (b.shape(self.v), self.dim, (self.extent - 1) / 2);
+        if shape.is_empty() {
+            return Ok([values, places]);
+        }
+        let at = |v| b.slice_dim(v, d, middle, middle + 1, 1);
+        let (value, place) = (at(values)?, at(places)?);
+        if !b.dtype(self.v).is_float() {
+            return Ok([value, place]);
+        }
+        let counted = b.iota(index_dtype(self.extent), &shape, d)?;
+        let none = b.full_like(counted, Number::Int(self.extent as i64))?;
+        let is_nan = b.compare(Comparison::Ne, self.v, self.v)?;
+        let first = b.reduce(b.select(is_nan, counted, none)?, Reducer::Minimum, &[d])?;
+        let first = b.convert(unsqueeze(b, first, &[d])?, DType::I64)?;
+        let has_nan = b.compare(Comparison::Lt, first, b.full_like(first, Number::Int(self.extent as i64))?)?;
+        let value = b.select(has_nan, b.full_like(value, Number::Float(f64::NAN))?, value)?;
+        Ok([value, b.select(has_nan, first, place)?])
+    }
+
     /// One element of each line, with the line's dimension or without it.
     fn kept(&self, b: &Builder, picked: ValueId) -> Result<ValueId> {
         let mut shape = b.shape(self.v);
@@ -259,27 +281,23 @@ enum Nan {
 fn median(c: &Call<'_>, b: &Builder, nan: Nan) -> Result<Outs> {
     let line = Line::new(c, b, "median")?;
     line.check_ordered(b, "median_out", false)?;
-    let place = median_place(b, line.v, line.dim, line.extent, nan)?;
-    line.pick(b, sorted(b, line.v, line.dim, false)?, b.reshape(place, &line.reduced_shape(b))?)
+    let in_order = sorted(b, line.v, line.dim, false)?;
+    if nan == Nan::LeftOut && b.dtype(line.v).is_float() {
+        let place = median_place(b, line.v, line.dim, line.extent)?;
+        return line.pick(b, in_order, b.reshape(place, &line.reduced_shape(b))?);
+    }
+    let [value, place] = line.middle(b, in_order)?;
+    many([line.kept(b, value)?, line.kept(b, place)?])
 }
 
-/// Where the median stands in the sorted line. NaNs stand at the end.
-fn median_place(b: &Builder, v: ValueId, d: usize, extent: usize, nan: Nan) -> Result<ValueId> {
+/// Where the median of those that are not NaN stands in the sorted line. NaNs stand at the end.
+fn median_place(b: &Builder, v: ValueId, d: usize, extent: usize) -> Result<ValueId> {
     let is_nan = b.convert(b.compare(Comparison::Ne, v, v)?, DType::I64)?;
     let dims = if b.rank(v) == 0 { vec![] } else { vec![d] };
     let nans = b.reduce(is_nan, Reducer::Add, &dims)?;
     let number = |n: i64| b.full_like(nans, Number::Int(n));
-    let present = b.subtract(number(extent as i64)?, nans)?;
-    match nan {
-        Nan::Wins => {
-            let none = b.compare(Comparison::Eq, nans, number(0)?)?;
-            b.select(none, number((extent as i64 - 1) / 2)?, present)
-        }
-        Nan::LeftOut => {
-            let last = b.maximum(b.subtract(present, number(1)?)?, number(0)?)?;
-            b.divide(last, number(2)?)
-        }
-    }
+    let last = b.maximum(b.subtract(number(extent as i64 - 1)?, nans)?, number(0)?)?;
+    b.divide(last, number(2)?)
 }
 
 fn median_of_all(c: &Call<'_>, b: &Builder, nan: Nan) -> Result<Outs> {
@@ -293,8 +311,13 @@ fn median_of_all(c: &Call<'_>, b: &Builder, nan: Nan) -> Result<Outs> {
         return one(b.full(nothing, dtype, &[])?);
     }
     let flat = b.reshape(v, &[n])?;
-    let place = b.reshape(median_place(b, flat, 0, n, nan)?, &[1])?;
-    one(b.reshape(take_along(b, sorted(b, flat, 0, false)?.0, 0, place)?, &[])?)
+    let in_order = sorted(b, flat, 0, false)?;
+    if nan == Nan::LeftOut && dtype.is_float() {
+        let place = b.reshape(median_place(b, flat, 0, n)?, &[1])?;
+        return one(b.reshape(take_along(b, in_order.0, 0, place)?, &[])?);
+    }
+    let line = Line { v: flat, dim: 0, extent: n, keep: false };
+    one(line.kept(b, line.middle(b, in_order)?[0])?)
 }
 
 /// The most frequent value, the least of several; and the last place where it stands.

@@ -47,6 +47,29 @@ fn scans_of_the_host() {
 }
 
 #[test]
+fn sorts_of_the_host() {
+    let mut j = asking();
+    let dtypes = [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I64, DType::U8, DType::I16];
+    for (i, dtype) in dtypes.into_iter().enumerate() {
+        let shape = [5, 13, 3];
+        let other = noise(DType::F32, &shape, 3);
+        for (dim, start, limit) in [(0, 0, 5), (1, 2, 9), (2, 1, 2)] {
+            let (descending, places) = (i % 2 == 0, [Some(DType::I64), None, Some(DType::I32)][dim]);
+            let nan_first = i % 3 == 0;
+            let sort = Op::HostSort(SortedPart { dim, descending, nan_first, start, limit, places });
+            j.op(&format!("{dtype} along {dim}"), sort.clone(), &[&small(dtype, &shape, 2)], EXACT);
+            j.op(&format!("{dtype} with another along {dim}"), sort, &[&small(dtype, &shape, 2), &other], EXACT);
+        }
+        let special = specials(dtype);
+        for nan_first in [false, true] {
+            let limit = special.ty.shape[0];
+            let whole = SortedPart { dim: 0, descending: false, nan_first, start: 0, limit, places: None };
+            j.op(&format!("special {dtype}"), Op::HostSort(whole), &[&special], EXACT);
+        }
+    }
+}
+
+#[test]
 fn scatters_of_the_host() {
     let mut j = asking();
     let scatter = |combiner, batch| Scatter {

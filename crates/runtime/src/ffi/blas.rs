@@ -11,6 +11,7 @@ use super::finishing::{Features, Finishing};
 use super::functions::Functions;
 use super::idle;
 use super::lapack::Table;
+use super::scratch::Plain;
 use super::turn::{Turned, turn};
 use super::wide;
 use crate::error::{Error, Result};
@@ -64,7 +65,7 @@ pub(crate) struct Blas {
 }
 
 /// A type that BLAS multiplies.
-pub(super) trait Element: Copy + AddAssign + MulAssign + PartialOrd + Turned + Send + Sync + 'static {
+pub(super) trait Element: Plain + AddAssign + MulAssign + PartialOrd + Turned + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;
     fn gemm(blas: &Blas) -> Gemm<Self>;

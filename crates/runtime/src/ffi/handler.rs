@@ -20,7 +20,7 @@ use super::lapack::{self, Complex, Kind, Scalar, Tensor};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Scan, Scatter};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Scan, Scatter, Sort};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -31,8 +31,14 @@ const PLATFORM: &str = "Host";
 const XLA_FFI_Extension_Metadata: c_int = 1;
 const XLA_FFI_Error_Code_INVALID_ARGUMENT: c_int = 3;
 const XLA_FFI_DataType_PRED: c_int = 1;
+const XLA_FFI_DataType_S8: c_int = 2;
+const XLA_FFI_DataType_S16: c_int = 3;
 const XLA_FFI_DataType_S32: c_int = 4;
 const XLA_FFI_DataType_S64: c_int = 5;
+const XLA_FFI_DataType_U8: c_int = 6;
+const XLA_FFI_DataType_U16: c_int = 7;
+const XLA_FFI_DataType_U32: c_int = 8;
+const XLA_FFI_DataType_U64: c_int = 9;
 const XLA_FFI_DataType_F16: c_int = 10;
 const XLA_FFI_DataType_F32: c_int = 11;
 const XLA_FFI_DataType_F64: c_int = 12;
@@ -44,16 +50,22 @@ const XLA_FFI_RetType_BUFFER: c_int = 1;
 const XLA_FFI_AttrType_ARRAY: c_int = 1;
 
 #[cfg(test)]
-pub(super) const CONSTANTS: [(&str, c_int); 14] = [
+pub(super) const CONSTANTS: [(&str, c_int); 20] = [
     ("XLA_FFI_Extension_Metadata", XLA_FFI_Extension_Metadata),
     ("XLA_FFI_Error_Code_INVALID_ARGUMENT", XLA_FFI_Error_Code_INVALID_ARGUMENT),
     ("XLA_FFI_DataType_PRED", XLA_FFI_DataType_PRED),
     ("XLA_FFI_DataType_F16", XLA_FFI_DataType_F16),
     ("XLA_FFI_DataType_BF16", XLA_FFI_DataType_BF16),
+    ("XLA_FFI_DataType_S8", XLA_FFI_DataType_S8),
+    ("XLA_FFI_DataType_S16", XLA_FFI_DataType_S16),
     ("XLA_FFI_DataType_S32", XLA_FFI_DataType_S32),
     ("XLA_FFI_DataType_C64", XLA_FFI_DataType_C64),
     ("XLA_FFI_DataType_C128", XLA_FFI_DataType_C128),
     ("XLA_FFI_DataType_S64", XLA_FFI_DataType_S64),
+    ("XLA_FFI_DataType_U8", XLA_FFI_DataType_U8),
+    ("XLA_FFI_DataType_U16", XLA_FFI_DataType_U16),
+    ("XLA_FFI_DataType_U32", XLA_FFI_DataType_U32),
+    ("XLA_FFI_DataType_U64", XLA_FFI_DataType_U64),
     ("XLA_FFI_DataType_F32", XLA_FFI_DataType_F32),
     ("XLA_FFI_DataType_F64", XLA_FFI_DataType_F64),
     ("XLA_FFI_ArgType_BUFFER", XLA_FFI_ArgType_BUFFER),
@@ -166,13 +178,14 @@ struct PJRT_FFI_Extension {
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 7] = [
+const CALLS: [(&str, Handler); 8] = [
     (Product::TARGET, handle::<Product>),
     (Convolution::TARGET, handle::<Convolution>),
     (Function::TARGET, function),
     (Lapack::TARGET, factorisation),
     (Scan::TARGET, scan),
     (Scatter::TARGET, scatter),
+    (Sort::TARGET, sort),
     (BARRIER, barrier),
 ];
 
@@ -264,6 +277,12 @@ unsafe extern "C" fn scan(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
 unsafe extern "C" fn scatter(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| elements::scatter_all(frame)) }
+}
+
+/// The handler of calls that ask for a [`Sort`].
+unsafe extern "C" fn sort(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| elements::sort_all(frame)) }
 }
 
 /// The handler of [`BARRIER`].

@@ -35,6 +35,7 @@ mod layout_test;
 mod scan;
 mod scatter;
 mod scratch;
+mod sort;
 mod sys;
 mod table;
 mod team;

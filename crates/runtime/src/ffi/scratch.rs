@@ -3,7 +3,23 @@
 use std::cell::RefCell;
 use std::slice;
 
-use super::blas::Element;
+/// Bytes beyond which memory is not kept.
+const MOST: usize = 64 << 20;
+
+/// Numbers that any bytes are.
+///
+/// # Safety
+/// They are, and need no alignment beyond a line's.
+pub(super) unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($T:ty)*) => {$(
+        // SAFETY: as for all of Rust's numbers.
+        unsafe impl Plain for $T {}
+    )*};
+}
+
+plain!(u8 u16 u32 u64 u128 f32 f64);
 
 /// Memory that lies as vector instructions like it.
 #[derive(Clone, Copy)]
@@ -17,7 +33,7 @@ thread_local! {
 }
 
 /// Calls `f` with memory for `sizes` elements each, which holds anything.
-pub(super) fn with_scratch<T: Element, const N: usize>(sizes: [usize; N], f: impl FnOnce([&mut [T]; N])) {
+pub(super) fn with_scratch<T: Plain, const N: usize>(sizes: [usize; N], f: impl FnOnce([&mut [T]; N])) {
     let lines = sizes.map(|size| (size * size_of::<T>()).div_ceil(size_of::<Line>()));
     let all: usize = lines.iter().sum();
     let mut taken = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -31,7 +47,9 @@ pub(super) fn with_scratch<T: Element, const N: usize>(sizes: [usize; N], f: imp
         // SAFETY: so many elements fit, aligned for any, and any bytes are numbers.
         unsafe { slice::from_raw_parts_mut(own.as_mut_ptr().cast::<T>(), sizes[i]) }
     }));
-    KEPT.with_borrow_mut(|kept| kept.push(taken));
+    if taken.len() * size_of::<Line>() <= MOST {
+        KEPT.with_borrow_mut(|kept| kept.push(taken));
+    }
 }
 
 #[cfg(test)]

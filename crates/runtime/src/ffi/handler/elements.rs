@@ -1,9 +1,10 @@
-//! Scans and scatters that programs ask for.
+//! Scans, scatters and sorts that programs ask for.
 
 use super::*;
 use crate::ffi::combining::Number;
 use crate::ffi::scan::{self, Places, Scanned};
-use crate::ffi::scatter::{self, Counts, Tensors};
+use crate::ffi::scatter::{self, Counts};
+use crate::ffi::sort::{self, Float, Key, Other, Signed, Unsigned};
 use hostcall::Lengths;
 
 /// Computes the scan that `frame` asks for; `None` if that is no such call.
@@ -94,7 +95,87 @@ unsafe fn replace_in<T: Copy, I: Counts>(frame: &XLA_FFI_CallFrame, asked: &Scat
     unsafe { scatter::replaced(asked, tensors::<T, I>(args), &pool, pool.threads()) };
 }
 
-fn tensors<T, I>(args: &Buffers<'_>) -> Tensors<T, I> {
+fn tensors<T, I>(args: &Buffers<'_>) -> scatter::Tensors<T, I> {
     let at = |i: usize| args[i].data;
-    Tensors { operand: at(0).cast(), indices: at(1).cast_const().cast(), updates: at(2).cast_const().cast() }
+    scatter::Tensors { operand: at(0).cast(), indices: at(1).cast_const().cast(), updates: at(2).cast_const().cast() }
+}
+
+/// Computes the sort that `frame` asks for; `None` if that is no such call.
+pub(super) unsafe fn sort_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (asked, (args, rets)) = unsafe { (Sort::decode(numbers(&frame.attrs)?)?, operands(frame)?) };
+    let ([keys, others @ ..], [to, made @ ..]) = (&args[..], &rets[..]) else { return None };
+    let (places, made) =
+        if asked.places { made.split_first().map(|(&p, rest)| (Some(p), rest))? } else { (None, made) };
+    let elements = asked.elements()?;
+    // SAFETY: likewise.
+    let fits = unsafe {
+        args.iter().all(|a| len(a) == Some(elements)) && rets.iter().all(|r| len(r) == Some(asked.results()))
+    };
+    if !fits || keys.dtype != to.dtype || others.len() != made.len() {
+        return None;
+    }
+    let places = match places.map(|p| (p.dtype, p.data)) {
+        None => sort::Places::None,
+        Some((XLA_FFI_DataType_S32, at)) => sort::Places::I32(at.cast()),
+        Some((XLA_FFI_DataType_S64, at)) => sort::Places::I64(at.cast()),
+        _ => return None,
+    };
+    let other = |(from, to): (&&XLA_FFI_Buffer, &&XLA_FFI_Buffer)| {
+        let width = width(from.dtype).filter(|_| from.dtype == to.dtype)?;
+        Some(Other { from: from.data.cast_const().cast(), to: to.data.cast(), width })
+    };
+    let others = others.iter().zip(made).map(other).collect::<Option<SmallVec<[Other; 2]>>>()?;
+    let call = Sorting { frame, asked: &asked, from: keys.data.cast_const(), to: to.data, places, others: &others };
+    // SAFETY: keys have this type, or one as wide; all tensors have so many elements.
+    unsafe {
+        match keys.dtype {
+            XLA_FFI_DataType_PRED | XLA_FFI_DataType_U8 => call.by::<Unsigned<u8>>(),
+            XLA_FFI_DataType_U16 => call.by::<Unsigned<u16>>(),
+            XLA_FFI_DataType_U32 => call.by::<Unsigned<u32>>(),
+            XLA_FFI_DataType_U64 => call.by::<Unsigned<u64>>(),
+            XLA_FFI_DataType_S8 => call.by::<Signed<u8>>(),
+            XLA_FFI_DataType_S16 => call.by::<Signed<u16>>(),
+            XLA_FFI_DataType_S32 => call.by::<Signed<u32>>(),
+            XLA_FFI_DataType_S64 => call.by::<Signed<u64>>(),
+            XLA_FFI_DataType_F16 => call.by::<Float<u16, 0x7C00>>(),
+            XLA_FFI_DataType_BF16 => call.by::<Float<u16, 0x7F80>>(),
+            XLA_FFI_DataType_F32 => call.by::<Float<u32, 0x7F80_0000>>(),
+            XLA_FFI_DataType_F64 => call.by::<Float<u64, 0x7FF0_0000_0000_0000>>(),
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+/// Bytes of an element.
+fn width(dtype: c_int) -> Option<usize> {
+    Some(match dtype {
+        XLA_FFI_DataType_PRED | XLA_FFI_DataType_S8 | XLA_FFI_DataType_U8 => 1,
+        XLA_FFI_DataType_S16 | XLA_FFI_DataType_U16 | XLA_FFI_DataType_F16 | XLA_FFI_DataType_BF16 => 2,
+        XLA_FFI_DataType_S32 | XLA_FFI_DataType_U32 | XLA_FFI_DataType_F32 => 4,
+        XLA_FFI_DataType_S64 | XLA_FFI_DataType_U64 | XLA_FFI_DataType_F64 | XLA_FFI_DataType_C64 => 8,
+        XLA_FFI_DataType_C128 => 16,
+        _ => return None,
+    })
+}
+
+/// A sort whose tensors fit.
+struct Sorting<'a> {
+    frame: &'a XLA_FFI_CallFrame,
+    asked: &'a Sort,
+    from: *const c_void,
+    to: *mut c_void,
+    places: sort::Places,
+    others: &'a [Other],
+}
+
+impl Sorting<'_> {
+    unsafe fn by<K: Key>(&self) {
+        let (from, to) = (self.from.cast(), self.to.cast());
+        let at = sort::Tensors::<K::Raw> { from, to, places: self.places, others: self.others };
+        let pool = Pool(self.frame);
+        // SAFETY: forwarded to the caller; XLA gives a result to one call.
+        unsafe { sort::sorted::<K>(self.asked, at, &pool, pool.threads()) };
+    }
 }
