@@ -1,7 +1,7 @@
 //! Sorts left to the host, which computes no more of them than is read, a part of the lanes on each of its threads. The greatest
 //! element with its place is the first of a sort.
 //!
-//! Milliseconds on 2 cores of a Zen 4, the whole compiled program in turn with eager PyTorch, 30 pairs:
+//! Milliseconds on 2 cores of a Zen 3, the whole compiled program in turn with eager PyTorch, 30 pairs:
 //!
 //! | of 64x4096 `f32` unless it says otherwise | host | eager |
 //! |-------------------------------------------|-----:|------:|

@@ -191,11 +191,48 @@ pub(super) unsafe fn sorted<K: Key>(sort: &Sort, at: Tensors<'_, K::Raw>, pool: 
     let parts: Vec<Range<usize>> = sort.parts(threads).collect();
     let at = &at; // whole, as it may be shared
     team::run(pool, threads, parts.len(), &|i| {
-        with_scratch([sort.length, sort.length], |[entries, spare]| {
+        with_scratch([Way::of(sort).room(sort), sort.asked_for()], |[entries, spare]| {
             // SAFETY: forwarded to the caller; each lane is one thread's.
             unsafe { sort_lanes::<K>(sort, at, parts[i].clone(), entries, spare) };
         });
     });
+}
+
+/// How the entries are found among which those wanted are.
+enum Way {
+    /// There is one, the least.
+    Least,
+    /// They are all wanted, or many, or few to begin with.
+    All,
+    /// By what was among the first so far ([`front`]).
+    Front,
+    /// By their leading bits ([`candidates`]).
+    Leading,
+}
+
+impl Way {
+    fn of(sort: &Sort) -> Way {
+        match sort.asked_for() {
+            1 if sort.start == 0 => Way::Least,
+            count if sort.length < LONG || count >= sort.length / 2 => Way::All,
+            count if sort.start == 0 && count > 0 && count * MANY <= sort.length => Way::Front,
+            _ => Way::Leading,
+        }
+    }
+
+    /// The entries that there must be room for.
+    fn room(&self, sort: &Sort) -> usize {
+        match self {
+            Way::Least => 1,
+            Way::Front => most(sort.asked_for()) + SHORT_BLOCK,
+            Way::All | Way::Leading => sort.length,
+        }
+    }
+}
+
+/// How many entries [`front`] lets gather of which so many are wanted.
+fn most(wanted: usize) -> usize {
+    2 * wanted + SHORT_BLOCK
 }
 
 /// Sorts some lanes.
@@ -274,14 +311,14 @@ fn ranked<'a, R: Copy, E: Entry>(
     spare: &mut [E],
 ) -> &'a [E] {
     let wanted = sort.start..sort.limit;
-    if wanted == (0..1) {
-        entries[0] = least(keys, rank);
-        return &entries[..1];
-    }
-    let left = match wanted.len() {
-        count if keys.len() < LONG || count >= keys.len() / 2 => all(keys, rank, entries),
-        count if wanted.start == 0 && count > 0 && count * MANY <= keys.len() => front(keys, rank, count, entries),
-        _ => candidates(keys, rank, &wanted, entries),
+    let left = match Way::of(sort) {
+        Way::Least => {
+            entries[0] = least(keys, rank);
+            return &entries[..1];
+        }
+        Way::All => all(keys, rank, entries),
+        Way::Front => front(keys, rank, wanted.len(), entries),
+        Way::Leading => candidates(keys, rank, &wanted, entries),
     };
     let wanted = wanted.start - left.before..wanted.end - left.before;
     select(&mut entries[..left.count], spare, wanted.clone(), left.by_place);
@@ -336,7 +373,7 @@ fn front<R: Copy, E: Entry>(keys: &[R], rank: impl Fn(R) -> E::Rank, wanted: usi
             entries[count] = E::new(rank, i * SHORT_BLOCK + j);
             count += usize::from(bar.is_none_or(|bar| rank < bar));
         }
-        if count >= 2 * wanted + SHORT_BLOCK {
+        if count >= most(wanted) {
             let (_, last, _) = entries[..count].select_nth_unstable(wanted - 1);
             (bar, count) = (Some(last.rank()), wanted);
         }
