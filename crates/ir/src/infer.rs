@@ -8,6 +8,8 @@ use crate::types::{Dims, Shape, TensorType, Type};
 use crate::{ensure, invalid};
 use std::sync::Arc;
 
+mod hosts;
+
 /// The type of `op` applied to operands of types `args`. `Op::Input` has none of its own and is refused.
 ///
 /// # Errors
@@ -150,31 +152,7 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             let [value, ..] = args else { invalid!("takes at least one operand") };
             (*value).clone().into()
         }
-        Op::HostUnary(u) => {
-            let a = one()?;
-            ensure!(u.hosted().is_some() && is_hosts(a), "the host has no {u:?} of {a}");
-            unary(*u, a)?.into()
-        }
-        Op::HostBinary(b) => {
-            let [x, y]: [&TensorType; 2] = arity(args)?;
-            ensure!(b.hosted().is_some() && is_hosts(x), "the host has no {b:?} of {x}");
-            let whole = if x.rank() == 0 { y } else { x };
-            let fits = |t: &TensorType| t == whole || (t.rank() == 0 && t.dtype == whole.dtype);
-            ensure!(fits(x) && fits(y), "operands differ in type: {x} and {y}");
-            whole.clone().into()
-        }
-        Op::HostScan(s) => {
-            let a = one()?;
-            ensure!(s.hosted(a).is_some(), "the host has no {:?} along dimension {} of {a}", s.reducer, s.dim);
-            a.clone().into()
-        }
-        Op::HostSort(s) => {
-            ensure!(s.hosted(args).is_some(), "the host has no such sort along dimension {}", s.dim);
-            let part = |dtype| TensorType { dtype, shape: s.shape(&args[0].shape) };
-            let dtypes = [Some(args[0].dtype), s.places].into_iter().flatten();
-            let results: Vec<TensorType> = dtypes.chain(args[1..].iter().map(|ty| ty.dtype)).map(part).collect();
-            one_or_tuple(&results.iter().collect::<Vec<_>>())
-        }
+        Op::HostUnary(_) | Op::HostBinary(_) | Op::HostScan(_) | Op::HostSort(_) => hosts::infer(op, args)?,
         Op::RngBitGenerator { dtype, shape } => {
             let state = one()?;
             ensure!(*state == TensorType::new(DType::U64, [2]), "the state is {state}, not u64[2]");
@@ -185,11 +163,6 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             invalid!("handled before tensors are asked for")
         }
     })
-}
-
-/// Whether the host computes functions of such elements.
-fn is_hosts(ty: &TensorType) -> bool {
-    matches!(ty.dtype, DType::F32 | DType::F64)
 }
 
 fn unary(u: Unary, a: &TensorType) -> Result<TensorType> {
