@@ -25,6 +25,21 @@ def both(f: Callable[..., Any], *inputs: Tensor) -> tuple[Any, Any]:
     return torch.compile(f, backend="torchtpu", dynamic=False)(*inputs), f(*[x.to("tpu") for x in inputs])
 
 
+def assert_same_gradient(values: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    """Compiled and on the device: the values, and the gradient of a sum in which each weighs something else."""
+
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.detach().requires_grad_()
+        y = values(x)
+        (y * torch.arange(y.numel(), device=x.device).view_as(y)).sum().backward()
+        assert x.grad is not None
+        return y.detach(), x.grad
+
+    expected = step(x)
+    for found in (step(x.to("tpu")), torch.compile(step, backend="torchtpu", dynamic=False)(x)):
+        torch.testing.assert_close(found, expected, check_device=False)
+
+
 FLOATS = [torch.float32, torch.float64, torch.bfloat16]
 TYPES = [*FLOATS, torch.int32, torch.int64, torch.bool]
 CASES = [(name, dtype) for name in SCANS for dtype in (FLOATS if name == "logcumsumexp" else TYPES)]
@@ -45,17 +60,11 @@ def test_values(name: str, dtype: torch.dtype) -> None:
 def test_gradients(name: str) -> None:
     x = torch.rand(40, 50, generator=torch.Generator().manual_seed(2)) + 0.5
 
-    def step(x: Tensor) -> tuple[Tensor, Tensor]:
-        x = x.detach().requires_grad_()
+    def values(x: Tensor) -> Tensor:
         values = SCANS[name](x, 1)
-        values = values if isinstance(values, Tensor) else values[0]
-        (values * torch.arange(50, device=x.device)).sum().backward()
-        assert x.grad is not None
-        return values.detach(), x.grad
+        return values if isinstance(values, Tensor) else values[0]
 
-    expected = step(x)
-    for found in (step(x.to("tpu")), torch.compile(step, backend="torchtpu", dynamic=False)(x)):
-        torch.testing.assert_close(found, expected, check_device=False)
+    assert_same_gradient(values, x)
 
 
 @needs_mkl

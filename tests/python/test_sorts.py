@@ -9,7 +9,7 @@ import pytest
 import torch
 import torchtpu
 from test_products import needs_mkl
-from test_scans import both
+from test_scans import assert_same_gradient, both
 from torch import Tensor
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -95,16 +95,7 @@ def test_gradients(mode: str) -> None:
         "quantile": lambda x: x.quantile(0.3, 1),
     }
 
-    def step(x: Tensor) -> tuple[Tensor, Tensor]:
-        x = x.detach().requires_grad_()
-        values = of[mode](x)
-        (values * torch.arange(values.numel(), device=x.device).view_as(values)).sum().backward()
-        assert x.grad is not None
-        return values.detach(), x.grad
-
-    expected = step(x)
-    for found in (step(x.to("tpu")), torch.compile(step, backend="torchtpu", dynamic=False)(x)):
-        torch.testing.assert_close(found, expected, check_device=False)
+    assert_same_gradient(of[mode], x)
 
 
 @needs_mkl

@@ -192,8 +192,7 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::selected::tests::few_of_a_sort;
-    use super::super::testing::{Random, assert_same_bits, formulated_for, sort, sorts_keep_bits_for};
+    use super::super::testing::{Random, assert_same_bits, few_of_a_sort, formulated_for, sort, sorts_keep_bits_for};
     use super::{EXTREMES, TOLD};
     use crate::{Class, Platform};
     use ir::{Builder, DType, Graph, InputKind, Op, OutputKind, Reducer, Shape, TensorType};

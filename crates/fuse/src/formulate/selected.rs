@@ -145,40 +145,11 @@ fn of_rows(b: &Builder, matrix: ValueId, columns: ValueId) -> Result<ValueId> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::testing::{Random, formulated, sort_of, sorts_keep_bits};
+mod tests {
+    use super::super::testing::{few_of_a_sort, formulated, sorts_keep_bits};
     use super::TOLD;
     use crate::Class;
-    use ir::{Builder, DType, Graph, InputKind, Op, OutputKind, Shape, TensorType, ValueId};
-
-    /// A stable sort of random keys along with their positions, of which a few first ones are read, and of few of them all.
-    pub(in crate::formulate) fn few_of_a_sort(r: &mut Random) -> Graph {
-        let whole = sort_of(r, &[3, 8, 64]);
-        let (b, mut at) = (Builder::new("few"), vec![]);
-        for node in whole.nodes() {
-            at.push(match node.op {
-                Op::Input { .. } => b.input("keys", InputKind::User, node.ty.tensor().unwrap().clone()),
-                _ => {
-                    let operands: Vec<ValueId> = node.operands.iter().map(|v| at[v.index()]).collect();
-                    b.push(node.op.clone(), &operands, vec![]).unwrap()
-                }
-            });
-        }
-        let Some(Op::Sort { dim, .. }) = whole.nodes().iter().map(|n| &n.op).find(|op| matches!(op, Op::Sort { .. }))
-        else {
-            panic!("no sort")
-        };
-        for (i, output) in whole.outputs.iter().enumerate() {
-            let v = at[output.value.index()];
-            let v = if r.below(2) == 0 { v } else { b.convert(v, DType::F64).unwrap() };
-            let extent = b.shape(v)[*dim];
-            let limit = if r.below(10) == 0 { extent } else { 1 + r.below((extent / 8).max(1)) };
-            let stride = r.one_of(&[1, 1, 2]);
-            let part = b.slice_dim(v, *dim, r.below(limit), limit, stride).unwrap();
-            b.output(format!("y{i}"), OutputKind::User, part);
-        }
-        b.finish()
-    }
+    use ir::{Builder, DType, InputKind, OutputKind, Shape, TensorType};
 
     #[test]
     fn random_selections_keep_their_bits() {

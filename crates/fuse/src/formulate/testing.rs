@@ -10,7 +10,7 @@ use crate::{Change, Changes, Class, Options, Platform};
 use ir::op::{Convolution, Window};
 use ir::ops::sample::data::SplitMix;
 use ir::{
-    Binary, Builder, DType, Dims, Graph, InputKind, Literal, Loc, Number, OutputKind, Precision, Reducer, Shape,
+    Binary, Builder, DType, Dims, Graph, InputKind, Literal, Loc, Number, Op, OutputKind, Precision, Reducer, Shape,
     TensorType, Unary, ValueId, eval, verify,
 };
 
@@ -467,6 +467,35 @@ pub(super) fn sort_of(r: &mut Random, extents: &[usize]) -> Graph {
     let places = b.iota(r.one_of(&[DType::I32, DType::I64]), &shape, along).unwrap();
     for (i, &v) in b.sort(&[keys, places], dim, r.below(2) == 0, true).unwrap().iter().enumerate() {
         b.output(format!("y{i}"), OutputKind::User, v);
+    }
+    b.finish()
+}
+
+/// A stable sort of random keys along with their positions, of which a few first ones are read, and of few of them all.
+pub(super) fn few_of_a_sort(r: &mut Random) -> Graph {
+    let whole = sort_of(r, &[3, 8, 64]);
+    let (b, mut at) = (Builder::new("few"), vec![]);
+    for node in whole.nodes() {
+        at.push(match node.op {
+            Op::Input { .. } => b.input("keys", InputKind::User, node.ty.tensor().unwrap().clone()),
+            _ => {
+                let operands: Vec<ValueId> = node.operands.iter().map(|v| at[v.index()]).collect();
+                b.push(node.op.clone(), &operands, vec![]).unwrap()
+            }
+        });
+    }
+    let Some(Op::Sort { dim, .. }) = whole.nodes().iter().map(|n| &n.op).find(|op| matches!(op, Op::Sort { .. }))
+    else {
+        panic!("no sort")
+    };
+    for (i, output) in whole.outputs.iter().enumerate() {
+        let v = at[output.value.index()];
+        let v = if r.below(2) == 0 { v } else { b.convert(v, DType::F64).unwrap() };
+        let extent = b.shape(v)[*dim];
+        let limit = if r.below(10) == 0 { extent } else { 1 + r.below((extent / 8).max(1)) };
+        let stride = r.one_of(&[1, 1, 2]);
+        let part = b.slice_dim(v, *dim, r.below(limit), limit, stride).unwrap();
+        b.output(format!("y{i}"), OutputKind::User, part);
     }
     b.finish()
 }
