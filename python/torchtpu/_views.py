@@ -3,7 +3,8 @@
 A graph is functional: what it gives are tensors of their own. A result that the user sees as a view of an input
 AOTAutograd makes anew, by the size, strides and offset of what came out: so that has to lie as the view would, although
 nobody reads it. Results that see the same memory, a temporary and a part of it, are ours to make: the graph gives the
-temporary, and they are made of it.
+temporary, and they are made of it. So are views of an input that come out inside a tensor subclass, such as a nested
+tensor's values: AOTAutograd makes the subclass of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd.descriptors import SubclassGetAttrAOTOutput
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 from torch.utils import _pytree as pytree
@@ -34,13 +36,20 @@ def _metadata() -> Any:
     return context.fw_metadata if context else None
 
 
-def remade_outputs(kinds: Container[OutputType] = _REMADE) -> frozenset[int]:
+def remade_outputs(gm: fx.GraphModule, kinds: Container[OutputType] = _REMADE) -> frozenset[int]:
     """The positions, among the outputs of the forward graph being compiled, of those that AOTAutograd makes anew."""
     metadata = _metadata()
     if metadata is None:
         return frozenset()
     first = len(metadata.tokens) + metadata.num_mutated_inp_runtime_indices
-    return frozenset(first + i for i, info in enumerate(metadata.output_info) if info.output_type in kinds)
+    found = {first + i for i, info in enumerate(metadata.output_info) if info.output_type in kinds}
+    return frozenset(found - _inside_subclasses(gm))
+
+
+def _inside_subclasses(gm: fx.GraphModule) -> set[int]:
+    """The positions of the outputs that tensor subclasses are made of."""
+    descriptions = next(iter(reversed(gm.graph.nodes))).meta.get("desc") or ()
+    return {i for i, output in enumerate(descriptions) if isinstance(output, SubclassGetAttrAOTOutput)}
 
 
 @dataclass(frozen=True)
@@ -54,16 +63,17 @@ class View:
     conjugate: bool
     negative: bool
     numbers: tuple[int | None, ...]
-    """Offset, sizes and strides; those that are not known come out, in order, behind the last tensor."""
+    """The offset of that tensor, and the offset, sizes and strides of the view, all as the graph has them: an input may
+    begin elsewhere when it runs. Those that are not known come out, in order, behind the last tensor."""
 
     def made_of(self, temporary: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
-        """The result, of a dense tensor, by all its numbers."""
-        offset, *layout = numbers
+        """The result, of a dense tensor or, with its type, of any, by all its numbers."""
+        start, offset, *layout = numbers
         sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
         if temporary.dtype != self.dtype:
             # Flat first: a view as another type wants neighbours in the last dimension.
             temporary = temporary.as_strided((temporary.numel(),), (1,)).view(self.dtype)
-        result = temporary.as_strided(sizes, strides, offset)
+        result = temporary.as_strided(sizes, strides, temporary.storage_offset() + offset - start)
         result = torch._conj(result) if self.conjugate else result
         return torch._neg_view(result) if self.negative else result
 
@@ -78,16 +88,16 @@ def user_outputs() -> range:
 
 
 def add_temporaries(gm: fx.GraphModule, among: Sequence[int]) -> list[View]:
-    """Lets ``gm`` give what several of its outputs ``among`` are views of, instead of them.
+    """Lets ``gm`` give what several of its outputs ``among`` are views of, or an input, instead of them.
 
     Those that AOTAutograd makes anew of one another, too: it makes them of what is given for the other.
     """
-    of_inputs = remade_outputs((OutputType.alias_of_input,))
+    of_inputs = remade_outputs(gm, (OutputType.alias_of_input,))
     output = next(iter(reversed(gm.graph.nodes)))
     outputs = list(output.args[0])
     views: list[View] = []
     unknown: list[fx.Node] = []
-    for temporary, positions in _overlapping(outputs, among).items():
+    for temporary, positions in _overlapping(outputs, among, _inside_subclasses(gm)).items():
         ours = [i for i in positions if i not in of_inputs and outputs[i] is not temporary]
         # Not what is kept for the gradients, which nobody may write.
         given = range(among[0], among[-1] + 1 + _metadata().num_intermediate_bases)
@@ -95,11 +105,11 @@ def add_temporaries(gm: fx.GraphModule, among: Sequence[int]) -> list[View]:
         if ours and of == len(outputs):
             outputs.append(temporary)
         for i in ours:
-            numbers = _layout(outputs[i])
+            numbers = [_offset(temporary), *_layout(outputs[i])]
             value = outputs[i].meta["val"]
             flags = (value.is_conj(), value.is_neg())
             views.append(View(i, of, value.dtype, *flags, tuple(known for known, *_ in numbers)))
-            unknown += [_number(gm, outputs[i], *how) for known, *how in numbers if known is None]
+            unknown += [_number(gm, *how) for known, *how in numbers if known is None]
             outputs[i] = None
     if views:
         output.args = ((*outputs, *unknown),)
@@ -107,15 +117,25 @@ def add_temporaries(gm: fx.GraphModule, among: Sequence[int]) -> list[View]:
     return views
 
 
-def _overlapping(outputs: Sequence[Any], among: Iterable[int]) -> dict[fx.Node, list[int]]:
-    """By temporary, the positions of different outputs that may share elements of it."""
+def _overlapping(outputs: Sequence[Any], among: Iterable[int], inside: Container[int]) -> dict[fx.Node, list[int]]:
+    """By temporary, the positions of different outputs that may share elements of it; by input, of those ``inside``."""
     found: dict[fx.Node, list[int]] = {}
     for i in among:
         if isinstance(node := outputs[i], fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
-            temporary = _origin(node)
-            if temporary.op == "call_function" and _is_dense(temporary.meta["val"]):
-                found.setdefault(temporary, []).append(i)
-    return {t: at for t, at in found.items() if len({outputs[i] for i in at}) > 1}
+            origin = _origin(node)
+            if (origin.op == "call_function" and _is_dense(origin.meta["val"])) or (
+                i in inside and _is_seen_as_it_is(origin, node)
+            ):
+                found.setdefault(origin, []).append(i)
+    return {t: at for t, at in found.items() if t.op == "placeholder" or len({outputs[i] for i in at}) > 1}
+
+
+def _is_seen_as_it_is(origin: fx.Node, node: fx.Node) -> bool:
+    """Whether ``node`` shows elements of an input, of its type: sizes, strides and an offset then say which."""
+    seen, value = origin.meta.get("val"), node.meta["val"]
+    if origin.op != "placeholder" or not isinstance(seen, torch.Tensor):
+        return False
+    return seen.dtype == value.dtype and not any(t.is_conj() or t.is_neg() for t in (seen, value))
 
 
 def _origin(node: fx.Node) -> fx.Node:
@@ -141,12 +161,20 @@ def _is_dense(value: Any) -> bool:
 
 
 def _layout(node: fx.Node) -> list[tuple[Any, ...]]:
-    """Offset, sizes and strides of ``node``: each number, or ``None``, the op that tells it and that op's arguments."""
+    """Offset, sizes and strides of ``node``."""
     value = node.meta["val"]
-    numbers: list[tuple[Any, ...]] = [(value.storage_offset(), aten.sym_storage_offset.default)]
-    numbers += [(n, aten.sym_size.int, d) for d, n in enumerate(value.shape)]
-    numbers += [(n, aten.sym_stride.int, d) for d, n in enumerate(value.stride())]
-    return [(n, *how) if isinstance(n, int) else (None, *how, n) for n, *how in numbers]
+    sizes = [_told(n, node, aten.sym_size.int, d) for d, n in enumerate(value.shape)]
+    strides = [_told(n, node, aten.sym_stride.int, d) for d, n in enumerate(value.stride())]
+    return [_offset(node), *sizes, *strides]
+
+
+def _offset(node: fx.Node) -> tuple[Any, ...]:
+    return _told(node.meta["val"].storage_offset(), node, aten.sym_storage_offset.default)
+
+
+def _told(number: Any, *how: Any) -> tuple[Any, ...]:
+    """A number, or ``None``; the node and the op that tell it, and the op's arguments; and the number."""
+    return (number if isinstance(number, int) else None, *how, number)
 
 
 def _number(gm: fx.GraphModule, of: fx.Node, op: Any, *args: Any) -> fx.Node:

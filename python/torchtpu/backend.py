@@ -177,7 +177,7 @@ def compile_graph(
     *,
     options: Options,
     static: Callable[[], frozenset[int]] = frozenset,
-    remade: Callable[[], frozenset[int]] = frozenset,
+    remade: Callable[[fx.GraphModule], frozenset[int]] = lambda _: frozenset(),
     user: Callable[[], Sequence[int]] = tuple,
 ) -> Compiled:
     """Compiles a functional aten graph into a boxed callable.
@@ -188,7 +188,7 @@ def compile_graph(
     hoist(gm)
     draw_again(gm)
     keep_tensors(gm)
-    again, results = remade(), _results(gm)
+    again, results = remade(gm), _results(gm)
     shared = add_temporaries(gm, user())
     views = add_places(gm, again)
     effects, needed = take_effects(gm)

@@ -162,3 +162,57 @@ def test_what_the_gradient_needs_is_not_changed_unseen() -> None:
     row.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def jagged(v: Tensor) -> Tensor:
+    return torch.nested.nested_tensor_from_jagged(v, torch.tensor([0, 2, 5], device=v.device))
+
+
+JAGGED: dict[str, Program] = {
+    "transposed": lambda v: jagged(v).transpose(1, 2),
+    "one dimension more": lambda v: jagged(v).unsqueeze(-1),
+    "two views": lambda v: ((n := jagged(v)).transpose(1, 2), n.transpose(2, 3)),
+    "the input itself": jagged,
+    "of a part of the input": lambda v: jagged(v[:5]).transpose(1, 2),
+    "beside a view that is no subclass": lambda v: (v + 1, jagged(v).transpose(1, 2), v.transpose(0, 1)),
+    "computed": lambda v: (jagged(v) * 2).transpose(1, 2),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True, None])
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("name", JAGGED)
+def test_views_inside_a_subclass_see_the_input(name: str, device: str, dynamic: bool | None) -> None:
+    numbers = torch.arange(1.0, 141.0, device=device)
+    lying = (
+        lambda x: x[:40].reshape(5, 2, 4),
+        lambda x: x[8:48].reshape(5, 2, 4),
+        lambda x: x[3:123].reshape(5, 8, 3).transpose(1, 2),
+    )
+    compiled = torch.compile(JAGGED[name], backend="torchtpu", dynamic=dynamic)
+    for of in lying:
+        given, expected = numbers.clone(), numbers.clone()
+        pairs = zip(values(compiled(of(given))), values(JAGGED[name](of(expected))), strict=True)
+        for ours, theirs in pairs:
+            torch.testing.assert_close(ours, theirs, check_stride=True)
+            assert ours.storage_offset() == theirs.storage_offset()
+            ours.add_(100), theirs.add_(100)
+        torch.testing.assert_close(given, expected)
+
+
+def values(results: Any) -> list[Tensor]:
+    results = results if isinstance(results, tuple) else (results,)
+    return [result.values() if result.is_nested else result for result in results]
+
+
+def test_compiled_attention_of_sequences_of_any_length() -> None:
+    def attention(q: Tensor) -> Tensor:
+        n = torch.nested.nested_tensor_from_jagged(q, torch.tensor([0, 3, 8, 10])).transpose(1, 2)
+        return torch.nn.functional.scaled_dot_product_attention(n, n, n).transpose(1, 2).values()
+
+    q = torch.randn(10, 2, 8, requires_grad=True)
+    # What fresh memory holds must not be the right numbers.
+    del [torch.full((n,), -7.0) for n in range(1, 200) for _ in range(20)][:]
+    ours, expected = torch.compile(attention, backend="torchtpu")(q), attention(q)
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), q) for y in (ours, expected)))

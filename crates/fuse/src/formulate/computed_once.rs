@@ -9,7 +9,8 @@
 //! 0.24 after; forward and backward, 4x32x64x64 took 8.4 and 6.4.
 //!
 //! Of a chain whose every link is read by the side, too, each loop would hold all links before its own: a gated delta rule's 64 rows,
-//! one after the other, took 114 s to compile backwards before, and 13 after.
+//! one after the other, took 114 s to compile backwards before, and 13 after. So would loops that have forks of a chain in common: Floyd and
+//! Warshall's 48 minima, with gradients, took XXX.
 //!
 //! And what says which rows are gathered, or is spread over them, for each element of a row, as if it were no matter how many ops that
 //! takes: `grid_sample` of 8x32x96x96, where a point reads four rows and weighs them, took 15.6 ms before, and 6.3 after (eager 5.8).
@@ -26,8 +27,10 @@ pub(super) const TOLD: (&str, Class, &str) = (
     "XLA's CPU computes what is elementwise again in each loop that reads it, and what is gathered or spread for each element",
 );
 
-/// Elementwise ops behind an element from which it is worth its place in memory.
+/// Elementwise ops behind an element from which it is worth its place in memory, where something reads it there that is not
+/// elementwise; and where only loops do, which would hold them all.
 const LEAST: usize = 16;
+const LEAST_OF_LOOPS: usize = 64;
 /// Elements from which it is worth a call of the host where each is computed several times by one loop.
 const MANY: u64 = 1 << 10;
 /// How many of them an exponential, or its like, is.
@@ -40,7 +43,8 @@ pub(super) fn computed_once(graph: &Graph, changes: &mut Changes, within: Option
     let mut to = Rebuild::of(graph);
     for (node, uses) in graph.nodes().iter().zip(&uses) {
         let behind = ops_behind(node, &work);
-        let by_element = behind >= LEAST && is_elementwise(&node.op) && uses.are_apart();
+        let least = if uses.others { LEAST } else { LEAST_OF_LOOPS };
+        let by_element = behind >= least && is_elementwise(&node.op) && uses.loops == Loops::Several;
         let by_sum =
             matches!(node.op, Op::Reduce { .. }) && numel(&node.ty) >= MANY && uses.gathered >= 2 * numel(&node.ty);
         let by_row = behind >= LEAST && is_elementwise(&node.op) && numel(&node.ty) >= MANY && uses.repeated >= 2;
@@ -63,36 +67,52 @@ pub(super) fn computed_once(graph: &Graph, changes: &mut Changes, within: Option
 }
 
 /// Who reads a value.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Uses {
-    elementwise: usize,
-    others: usize,
+    /// Whether one is not elementwise.
+    others: bool,
+    loops: Loops,
     /// Elements that are gathered from it.
     gathered: u64,
     /// For how many elements each of its own is computed, at most, where it is spread or says what is gathered.
     repeated: u64,
 }
 
-impl Uses {
-    /// Whether no one loop can be all of them.
-    fn are_apart(&self) -> bool {
-        self.others > 0 && self.elementwise + self.others > 1
+/// The loops that compute a value, each told by the last value it computes.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Loops {
+    #[default]
+    None,
+    One(usize),
+    Several,
+}
+
+impl Loops {
+    fn and(self, other: Loops) -> Loops {
+        match (self, other) {
+            (Loops::None, one) | (one, Loops::None) => one,
+            (one, other) if one == other => one,
+            _ => Loops::Several,
+        }
     }
 }
 
 fn uses(graph: &Graph) -> Vec<Uses> {
     let mut uses = vec![Uses::default(); graph.nodes().len()];
-    graph.outputs.iter().for_each(|o| uses[o.value.index()].others += 1);
+    for (i, output) in graph.outputs.iter().enumerate() {
+        let of = &mut uses[output.value.index()];
+        (of.others, of.loops) = (true, of.loops.and(Loops::One(graph.nodes().len() + i)));
+    }
     for (i, node) in graph.nodes().iter().enumerate().rev() {
-        let (elementwise, others) = match node.op {
+        let (others, loops) = match (&node.op, uses[i].loops) {
             // Whoever reads a reshape reads what is reshaped.
-            Op::Reshape { .. } => (uses[i].elementwise, uses[i].others),
-            ref op if is_elementwise(op) => (1, 0),
-            _ => (0, 1),
+            (Op::Reshape { .. }, loops) => (uses[i].others, loops),
+            (op, Loops::One(last)) if is_elementwise(op) => (false, Loops::One(last)),
+            (op, _) => (!is_elementwise(op), Loops::One(i)),
         };
         for v in &node.operands {
-            uses[v.index()].elementwise += elementwise;
-            uses[v.index()].others += others;
+            let of = &mut uses[v.index()];
+            (of.others, of.loops) = (of.others || others, of.loops.and(loops));
         }
         if let (Op::Gather(_), Some(x)) = (&node.op, node.operands.first()) {
             uses[x.index()].gathered += numel(&node.ty);
@@ -185,6 +205,29 @@ mod tests {
         assert_same_bits(&graph, &after, &r.inputs(&graph, true));
         let barriers = after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count();
         assert_eq!(barriers, 64 / LEAST - 1, "the last is read by nothing else");
+    }
+
+    #[test]
+    fn links_of_a_chain_that_several_loops_hold_are_computed_once() {
+        let barriers = |steps: usize, apart: bool| {
+            let b = Builder::new("forks");
+            let x = b.input("x", InputKind::User, TensorType::new(DType::F32, [64]));
+            let (mut link, mut sides) = (x, x);
+            for _ in 0..steps {
+                let side = b.multiply(link, x).unwrap();
+                let sum = |v| b.broadcast_in_dim(b.reduce(v, Reducer::Add, &[0]).unwrap(), &[64], &[]);
+                sides = b.add(sides, if apart { sum(side).unwrap() } else { side }).unwrap();
+                link = b.add(link, x).unwrap();
+            }
+            b.output("y", OutputKind::User, b.add(link, sides).unwrap());
+            let (graph, mut r) = (b.finish(), Random(1));
+            let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
+            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
+            after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+        };
+        assert_eq!(barriers(LEAST_OF_LOOPS, true), 0, "the last is in one loop");
+        assert_eq!(barriers(4 * LEAST_OF_LOOPS, true), 3);
+        assert_eq!(barriers(4 * LEAST_OF_LOOPS, false), 0, "all are in one loop");
     }
 
     #[test]
