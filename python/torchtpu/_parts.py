@@ -128,7 +128,9 @@ def _number(gm: fx.GraphModule, apart: dict[str, Apart]) -> tuple[dict[fx.Node, 
     ops: dict[int, list[Apart]] = {}
     part, before = 0, None
     for node in gm.graph.nodes:
-        source: Any = node.args[0] if node.target is operator.getitem else node  # stays with what it takes apart
+        source: Any = node
+        while source.target is operator.getitem:  # stays with what it takes apart
+            source = source.args[0]
         op = apart.get(source.name)
         # None in a compiled part. What is reckoned of a number right behind its reading is reckoned there.
         here = False if before is False and _is_arithmetic(node) else op and op.on_host

@@ -11,7 +11,7 @@ import functools
 import json
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -256,17 +256,26 @@ class _Walker:
         value = node.meta.get("val")
         if not isinstance(value, (tuple, list)):
             return [] if _returns_nothing(node.target) else [self._define(node, value)]
+        parts = self._taken([node], node.name, value)
+        if _returns_list(node.target):
+            return [{"as_tensors": [part["as_tensor"] for part in parts]}]
+        return parts
+
+    def _taken(self, sources: Sequence[fx.Node], name: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        """The arguments that name the parts of a result of several, which nodes take from ``sources``."""
         takers: dict[Any, list[fx.Node]] = {}
-        for user in node.users:
+        for user in (user for source in sources for user in source.users):
             if user.target is operator.getitem:
                 takers.setdefault(user.args[1], []).append(user)
         parts = []
-        for i, part in enumerate(value):
+        for i, part in enumerate(values):
             users = takers.get(i, [])
-            parts.append(self._typed(users[0].name if users else f"{node.name}_unused_{i}", part))
+            label = users[0].name if users else f"{name}_unused_{i}"
+            if isinstance(part, (tuple, list)):
+                parts.append({"as_tensors": [inner["as_tensor"] for inner in self._taken(users, label, part)]})
+            else:
+                parts.append(self._typed(label, part))
             self.arguments.update((user, parts[-1]) for user in users)
-        if _returns_list(node.target):
-            return [{"as_tensors": [part["as_tensor"] for part in parts]}]
         return parts
 
     def _argument(self, value: Any) -> dict[str, Any]:

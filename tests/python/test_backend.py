@@ -387,6 +387,27 @@ def test_an_op_without_a_lowering_runs_on_the_host_and_says_so():
     assert len(said) == 1 and "test_backend.py:" in said[0]
 
 
+@torch.library.custom_op("backend::sides", mutates_args=())
+def sides(x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    return x + 1, [x * 2, x.sum(0)]
+
+
+@sides.register_fake
+def _(x):
+    return torch.empty_like(x), [torch.empty_like(x), torch.empty_like(x[0])]
+
+
+@pytest.mark.filterwarnings("ignore:backend.sides.default .* runs on the host")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_op_that_gives_a_tensor_and_a_list_runs_on_the_host(dynamic):
+    def fn(x):
+        first, (second, third) = sides(x.relu())
+        return first * third, sides(x)[1][0] + second
+
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(fn, fullgraph=True, dynamic=dynamic)(x), fn(x))
+
+
 def test_fallback_can_be_forbidden():
     fn = compiled(unlowered, fullgraph=True, options={"fallback": "error"})
     with pytest.raises(torchtpu.UnsupportedOp, match=r"(?s)cube.*test_backend\.py:\d+") as raised:

@@ -136,12 +136,12 @@ fn give_back_memory() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn give_back_memory() {}
 
-/// Threads that compute go before this one.
+/// Threads that compute go before this one, however little the process asks for itself.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn yield_to_others() {
-    // SAFETY: it takes numbers only. On Linux, 0 is the calling thread. If refused, the thread competes.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    // SAFETY: it takes a number only. On Linux it is the calling thread that becomes nicer.
+    unsafe { libc::nice(10) };
 }
 #[cfg(not(target_os = "linux"))]
 fn yield_to_others() {}
@@ -161,4 +161,22 @@ fn make(session: &Session, order: &Order) -> Result<Fused, String> {
     let apart = one_by_one(&kernels, &parts, &order.stream, &order.live).map_err(|e| e.to_string())?;
     let kernel = session.bundle(&graph, &options, Some(apart)).map_err(|e| e.to_string())?;
     Ok(Fused { kernel, inputs, took: start.elapsed() })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_thread_yields_to_its_own_process_whatever_that_one_asks_for() {
+        let niceness = || {
+            yield_to_others();
+            // SAFETY: it takes numbers only.
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+        };
+        let before = std::thread::spawn(niceness).join().unwrap();
+        let twice = std::thread::spawn(move || (niceness(), niceness())).join().unwrap();
+        assert_eq!(twice, (before, (before + 10).min(19)), "nicer than it was, not as nice as a constant says");
+    }
 }
