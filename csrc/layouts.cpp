@@ -56,6 +56,11 @@ void register_layouts() {
   rows.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   quantized.fallback(CppFunction::makeFromBoxedFunction<&refuse_quantized>());
   nested.fallback(CppFunction::makeFromBoxedFunction<&refuse_nested>());
+  // Those of which PyTorch has other kernels for nested tensors: a fallback does not go before what composes them of others.
+  static Library composed(Library::IMPL, "aten", c10::DispatchKey::NestedTensorPrivateUse1, __FILE__, __LINE__);
+  for (const char* op : {"linear", "matmul", "matmul.out", "chunk", "narrow"}) {
+    composed.impl(op, CppFunction::makeFromBoxedFunction<&refuse_nested>());
+  }
 }
 
 }  // namespace torchtpu

@@ -9,8 +9,8 @@
 //! 0.24 after; forward and backward, 4x32x64x64 took 8.4 and 6.4.
 //!
 //! Of a chain whose every link is read by the side, too, each loop would hold all links before its own: a gated delta rule's 64 rows,
-//! one after the other, took 114 s to compile backwards before, and 13 after. So would loops that have forks of a chain in common: Floyd and
-//! Warshall's 48 minima, with gradients, took XXX.
+//! one after the other, took 114 s to compile backwards before, and 13 after. So would loops that have the forks of a chain in
+//! common: 48 minima of Floyd and Warshall, with gradients, took 14 s before, and 4 after.
 //!
 //! And what says which rows are gathered, or is spread over them, for each element of a row, as if it were no matter how many ops that
 //! takes: `grid_sample` of 8x32x96x96, where a point reads four rows and weighs them, took 15.6 ms before, and 6.3 after (eager 5.8).
