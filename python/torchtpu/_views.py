@@ -67,7 +67,7 @@ class View:
     begin elsewhere when it runs. Those that are not known come out, in order, behind the last tensor."""
 
     def made_of(self, temporary: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
-        """The result, of a dense tensor or, with its type, of any, by all its numbers."""
+        """The result, by all its numbers, of a tensor that is dense or has its type already."""
         start, offset, *layout = numbers
         sizes, strides = layout[: len(layout) // 2], layout[len(layout) // 2 :]
         if temporary.dtype != self.dtype:
