@@ -28,7 +28,8 @@ pub(super) const TOLD: (&str, Class, &str) = (
 );
 
 /// Elementwise ops behind an element from which it is worth its place in memory, where something reads it there that is not
-/// elementwise; and where only loops do, which would hold them all.
+/// elementwise; and where only loops do, which would hold them all: many, since it is there to bound what is compiled, and fewer
+/// were not measured.
 const LEAST: usize = 16;
 const LEAST_OF_LOOPS: usize = 64;
 /// Elements from which it is worth a call of the host where each is computed several times by one loop.
@@ -160,6 +161,13 @@ mod tests {
     use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
     use ir::{Builder, DType, InputKind, Number, OutputKind, Reducer, TensorType};
 
+    /// How many values of `graph` are computed once. It means the same then.
+    fn barriers_in(graph: &Graph) -> usize {
+        let (after, _) = formulated_for(Platform::CpuWithBlas, graph, Class::Exact, None);
+        assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
+        after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+    }
+
     #[test]
     fn sums_that_are_gathered_several_times_are_computed_once() {
         let barriers = |rows: usize, gathered: usize| {
@@ -177,10 +185,7 @@ mod tests {
                 ..ir::op::Gather::default()
             };
             b.output("y", OutputKind::User, b.gather(sums, places, gather).unwrap());
-            let (graph, mut r) = (b.finish(), Random(1));
-            let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-            after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+            barriers_in(&b.finish())
         };
         assert_eq!(barriers(128, 16), 1);
         assert_eq!(barriers(128, 15), 0, "hardly more than there are");
@@ -200,11 +205,7 @@ mod tests {
             link = b.reshape(b.add(lines, spread).unwrap(), &[8, 8]).unwrap();
         }
         b.output("y", OutputKind::User, link);
-        let (graph, mut r) = (b.finish(), Random(1));
-        let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-        assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-        let barriers = after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count();
-        assert_eq!(barriers, 64 / LEAST - 1, "the last is read by nothing else");
+        assert_eq!(barriers_in(&b.finish()), 64 / LEAST - 1, "the last is read by nothing else");
     }
 
     #[test]
@@ -220,10 +221,7 @@ mod tests {
                 link = b.add(link, x).unwrap();
             }
             b.output("y", OutputKind::User, b.add(link, sides).unwrap());
-            let (graph, mut r) = (b.finish(), Random(1));
-            let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-            after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+            barriers_in(&b.finish())
         };
         assert_eq!(barriers(LEAST_OF_LOOPS, true), 0, "the last is in one loop");
         assert_eq!(barriers(4 * LEAST_OF_LOOPS, true), 3);
@@ -239,10 +237,7 @@ mod tests {
             let place = (0..ops).fold(x, |v, _| b.binary(ir::Binary::And, v, one).unwrap());
             let column = b.reshape(place, &[rows, 1]).unwrap();
             b.output("y", OutputKind::User, b.broadcast_in_dim(column, &[rows, columns], &[0, 1]).unwrap());
-            let (graph, mut r) = (b.finish(), Random(1));
-            let (after, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-            assert_same_bits(&graph, &after, &r.inputs(&graph, true));
-            after.nodes().iter().filter(|n| matches!(n.op, Op::HostBarrier)).count()
+            barriers_in(&b.finish())
         };
         assert_eq!(barriers(1024, 16, 2), 1);
         assert_eq!(barriers(1024, 15, 2), 0, "soon computed again");
