@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define TORCHTPU_ABI 7
+#define TORCHTPU_ABI 8
 
 typedef uint64_t TpuCell; // a storage; 0 is none
 
@@ -169,6 +169,6 @@ typedef struct {
 typedef struct {
   uint32_t abi;
   uint32_t size;
-  void (*next_seed)(int32_t device, void* generator, uint64_t seed_and_offset[2]);
+  int32_t (*next_seed)(int32_t device, void* generator, uint64_t seed_and_offset[2]);
   void (*let_grow)(void* tensor); // a Python object: a tensor on the host in memory of ours may from now on be resized
 } TpuShim;

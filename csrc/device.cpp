@@ -8,8 +8,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/GeneratorImpl.h>
@@ -17,9 +17,12 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <mutex>
 
 namespace torchtpu {
@@ -28,10 +31,15 @@ namespace torchtpu {
 
 static thread_local c10::DeviceIndex current = 0;
 
+// None where they cannot be had, which is asked again: another plugin may have been chosen since. Asking may need Python, so
+// nothing is locked meanwhile.
 c10::DeviceIndex device_count() {
-  static const int32_t count = core().device_count();
-  if (count < 0) return 0;
-  return static_cast<c10::DeviceIndex>(count);
+  static std::atomic<c10::DeviceIndex> known{0};
+  if (const auto count = known.load(std::memory_order_relaxed); count > 0) return count;
+  constexpr int32_t kMost = std::numeric_limits<c10::DeviceIndex>::max();
+  const auto count = static_cast<c10::DeviceIndex>(std::clamp(core().device_count(), 0, kMost));
+  known.store(count, std::memory_order_relaxed);
+  return count;
 }
 
 c10::DeviceIndex current_device() {
@@ -271,7 +279,7 @@ struct GeneratorImpl final : c10::GeneratorImpl {
     std::memcpy(&offset_, static_cast<const char*>(state.data()) + 8, 8);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    auto state = at::empty({kBytes}, at::kByte);
+    auto state = at::detail::empty_cpu({kBytes}, at::kByte);  // whatever mode is on
     std::memcpy(state.data_ptr(), &seed_, 8);
     std::memcpy(static_cast<char*>(state.data_ptr()) + 8, &offset_, 8);
     return state.getIntrusivePtr();
@@ -318,22 +326,29 @@ Generators& generators() {
   return instance;
 }
 
-void make_generators(Generators& of) {
-  for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
+void make_generators(Generators& of, c10::DeviceIndex count) {
+  for (c10::DeviceIndex i = 0; i < count; ++i) {
     of.all.push_back(at::make_generator<GeneratorImpl>(i));
     of.all.back().set_current_seed(of.seed);
   }
 }
 
-void next_seed(int32_t device, void* generator, uint64_t out[2]) {
-  auto* impl = generator != nullptr ? static_cast<c10::GeneratorImpl*>(generator)
-                                    : default_generator(static_cast<c10::DeviceIndex>(device)).unsafeGetGeneratorImpl();
-  static_cast<GeneratorImpl*>(impl)->next(out);
+// 1 where it cannot be had: no exception may pass through Rust, from where this is called.
+int32_t next_seed(int32_t device, void* generator, uint64_t out[2]) {
+  try {
+    auto* impl = generator != nullptr
+                     ? static_cast<c10::GeneratorImpl*>(generator)
+                     : default_generator(static_cast<c10::DeviceIndex>(device)).unsafeGetGeneratorImpl();
+    static_cast<GeneratorImpl*>(impl)->next(out);
+    return 0;
+  } catch (const std::exception&) {
+    return 1;
+  }
 }
 
 // What comes through DLPack has no allocator, and so cannot grow. It can if it gets PyTorch's own: growing replaces the
 // memory, and frees the old as whoever made it said.
-void let_grow(void* tensor) {
+void let_grow(void* tensor) noexcept {
   auto* storage = THPVariable_Unpack(static_cast<PyObject*>(tensor)).storage().unsafeGetStorageImpl();
   storage->set_allocator(c10::GetAllocator(c10::DeviceType::CPU));
   storage->set_resizable(true);
@@ -343,8 +358,9 @@ void let_grow(void* tensor) {
 
 const at::Generator& default_generator(c10::DeviceIndex index) {
   auto& [mutex, all, seed] = generators();
+  const auto count = device_count();
   const std::lock_guard<std::mutex> lock(mutex);
-  if (all.empty()) make_generators(generators());
+  if (all.empty()) make_generators(generators(), count);
   const auto i = static_cast<size_t>(index < 0 ? current : index);
   TORCH_CHECK(i < all.size(), "there is no device tpu:", i);
   return all[i];

@@ -10,6 +10,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 
+#include <limits>
+
 namespace torchtpu {
 namespace {
 
@@ -48,11 +50,18 @@ PyObject* get_current_device(PyObject*, PyObject*) {
   return PyLong_FromLong(current_device());
 }
 
+// A device's number as PyTorch keeps them, in a byte.
+c10::DeviceIndex device_index(long number) {
+  using Limits = std::numeric_limits<c10::DeviceIndex>;
+  TORCH_CHECK(number >= -1 && number <= Limits::max(), "there is no device tpu:", number);
+  return static_cast<c10::DeviceIndex>(number);
+}
+
 PyObject* set_device(PyObject*, PyObject* index) {
   HANDLE_TH_ERRORS
   const long value = PyLong_AsLong(index);
   if (value == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  set_current_device(static_cast<c10::DeviceIndex>(value));
+  set_current_device(device_index(value));
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }
@@ -61,7 +70,7 @@ PyObject* get_default_generator(PyObject*, PyObject* index) {
   HANDLE_TH_ERRORS
   const long value = PyLong_AsLong(index);
   if (value == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  return THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(value)));
+  return THPGenerator_Wrap(default_generator(device_index(value)));
   END_HANDLE_TH_ERRORS
 }
 

@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 echo "==> lint"
 cargo fmt --all --check
 cargo clippy -q --workspace --all-targets -- -D warnings
-.venv/bin/ruff format -q --check python tests benches examples
-.venv/bin/ruff check -q python tests benches examples
+.venv/bin/ruff format -q --check python tests benches examples scripts
+.venv/bin/ruff check -q python tests benches examples scripts
 .venv/bin/mypy --no-error-summary
 .venv/bin/python -m mypy.stubtest torchtpu._native --ignore-missing-stub
 .venv/bin/python scripts/ops_page.py .venv/bin/tputc | diff -u docs/ops.md - ||

@@ -28,13 +28,13 @@ rust() {
 }
 
 system_packages() {
-    command -v apt-get >/dev/null || fail "this script knows apt only; see README.md for what to install by hand"
     local wanted=(g++ python3 python3-dev python3-venv libmlir-22-dev llvm-22-dev libpolly-22-dev libclang1-22
         libclang-common-22-dev libzstd-dev zlib1g-dev libxml2-dev) missing=() package
     for package in "${wanted[@]}"; do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
     done
     [ ${#missing[@]} = 0 ] && return
+    command -v apt-get >/dev/null || fail "this script knows apt only; what Debian calls these is to be installed by hand: ${missing[*]}"
     say "installing system packages (about 1.5 GB): ${missing[*]}"
     as_root apt-get update -qq
     available libmlir-22-dev || llvm_source

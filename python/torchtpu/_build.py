@@ -75,7 +75,8 @@ def _cached() -> Path:
         raise _error(f"torchtpu has no shim for PyTorch {torch.__version__}, and its C++ sources are not installed")
     text = b"".join(file.read_bytes() for file in [*files, *sorted(files[0].parent.glob("*.h"))])
     stamp = hashlib.sha256(text + torch.__version__.encode()).hexdigest()[:16]
-    root = os.environ.get("TORCHTPU_CACHE_DIR") or os.path.expanduser("~/.cache/torchtpu")
+    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    root = os.environ.get("TORCHTPU_CACHE_DIR") or Path(users, "torchtpu")
     target = Path(root, f"shim-{stamp}", name())
     if not target.is_file():
         print(
@@ -131,4 +132,8 @@ def _all(commands: list[list[str]]) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1], name()))
+    # Into a folder; without one, says what the shim depends on besides its sources.
+    if folders := sys.argv[1:]:
+        build(Path(folders[0], name()))
+    else:
+        print(name(), torch.__version__)

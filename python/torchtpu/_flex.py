@@ -28,19 +28,29 @@ def let_in() -> None:
 
 
 class _Extends(MetaPathFinder):
+    """Stays until the module is there: specs are looked for by those, too, who load nothing."""
+
+    def __init__(self) -> None:
+        self._asks_others = False
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != MODULE:
+        if fullname != MODULE or self._asks_others:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._asks_others = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asks_others = False
         if spec and spec.loader:
             run: Callable[[ModuleType], None] = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
                 _extend(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -28,7 +28,6 @@ from torchtpu import _fallback, _native, _plugins
 from torchtpu._beyond import take_parts, with_parts
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
-from torchtpu._forks import about_to_compile
 from torchtpu._higher_order import decompose
 from torchtpu._hoist import hoist
 from torchtpu._overlaps import overlapping_write
@@ -240,7 +239,6 @@ def _boxed(call: Compiled) -> Compiled:
 def _compile(gm: fx.GraphModule, static: frozenset[int], options: Options) -> Compiled:
     if not any(node.op == "call_function" for node in gm.graph.nodes) and not _lifts(gm):
         return _boxed(_passing_on(gm))
-    about_to_compile()
     start = time.perf_counter()
     try:
         walked = walk(gm, static)

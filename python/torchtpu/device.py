@@ -42,7 +42,7 @@ def register() -> None:
     if getattr(torch, "tpu", None) is not None:
         return
     torch.utils.rename_privateuse1_backend("tpu")
-    shim = _load_shim()
+    shim = _shim()
     for package in (torch.__file__, __file__):
         shim.add_foreign_folder(os.path.join(os.path.dirname(package), ""))
     _native.device_join(shim.load(_native.device_table()))
@@ -121,12 +121,6 @@ def _export_through_the_host() -> None:
         return export(self, **options)
 
     torch.Tensor.__dlpack__ = __dlpack__  # type: ignore[method-assign]
-
-
-def _load_shim() -> Any:
-    from torchtpu import _build
-
-    return _build.load()
 
 
 # --- modes ------------------------------------------------------------------------------------------------------------
@@ -507,7 +501,8 @@ def mem_get_info(device: torch.device | str | int | None = None) -> tuple[int, i
 
 
 def empty_cache() -> None:
-    """Nothing is kept back: a tensor's memory goes with the tensor."""
+    """Gives the system the memory that the CPU plugin keeps for its next call; on a TPU a tensor's goes with the tensor."""
+    _native.give_back_memory()
 
 
 # --- ops on the host --------------------------------------------------------------------------------------------------

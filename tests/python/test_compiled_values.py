@@ -96,6 +96,18 @@ def test_a_graph_that_hands_on_its_input_is_counted_apart() -> None:
     assert torchtpu.stats()["shared"] == after["shared"]
 
 
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_every_call_counts_as_an_execution(device: str) -> None:
+    f, x = torch.compile(lambda x: x * 2 + 1, backend="torchtpu"), torch.ones(4, device=device)
+    f(x)
+    before = torchtpu.stats()
+    for _ in range(3):
+        f(x)
+    after = torchtpu.stats()
+    assert after["executions"] == before["executions"] + 3
+    assert after["execute_seconds"] > before["execute_seconds"]
+
+
 def test_a_product_by_truth_values_keeps_nan_and_signs() -> None:
     x = torch.tensor([[math.nan, math.inf, -1.0], [2.0, -0.0, 0.0]])
     mask = torch.zeros_like(x, dtype=torch.bool)

@@ -16,6 +16,7 @@ import torch
 import torchtpu
 from fused_at_once import fused_at_once
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.autograd import DeviceType
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -33,6 +34,32 @@ def test_devices_are_chosen_per_thread_and_per_block() -> None:
     assert torch.tpu.current_device() == 0
     with pytest.raises(RuntimeError, match="there is no device tpu:99"):
         torch.tpu.set_device(99)
+    with pytest.raises(RuntimeError, match="there is no device tpu:256"):
+        torch.tpu.set_device(256)
+
+
+def test_devices_are_there_once_a_plugin_is() -> None:
+    script = """
+import torch, torchtpu
+for wrong in (lambda: torch.tpu.set_device(0), lambda: torch.ones(2, device="tpu")):
+    try:
+        wrong()
+    except RuntimeError as error:
+        print(str(error).startswith("no PJRT plugin"))
+torchtpu.set_plugin("cpu")
+torch.tpu.set_device(torch.tpu.device_count() - 1)
+print(torch.randn(2, device="tpu").device.index == torch.tpu.device_count() - 1)
+"""
+    command = [sys.executable, "-c", script]
+    environment = {**os.environ, "TORCHTPU_PLUGIN": "/nowhere/plugin.so"}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, check=True)
+    assert run.stdout.split() == ["True"] * 3, run.stdout
+
+
+def test_a_generators_state_is_real_in_fake_modes() -> None:
+    with FakeTensorMode():
+        state = torch.tpu.get_rng_state()
+    assert torch.equal(state, torch.tpu.get_rng_state())
 
 
 # Bound to one processor before anything counts them.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -364,6 +366,19 @@ def test_flex_attention_on_the_device(
     agree(compiled(lambda *args: case(flex, *args)), lambda *args: case(attention, *args), args, "tpu", gradients)
     torch._dynamo.reset()
     agree(lambda *args: case(flex, *args), lambda *args: case(attention, *args), args, "tpu", gradients)
+
+
+def test_flex_attention_is_let_in_also_where_somebody_has_asked_for_it_before() -> None:
+    script = """
+import importlib.util, torch
+for _ in range(2):
+    assert importlib.util.find_spec("torch.nn.attention.flex_attention")
+from torch.nn.attention.flex_attention import flex_attention
+q = torch.randn(1, 2, 16, 8, device="tpu")
+print(flex_attention(q, q, q).device.type)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200)
+    assert ended.stdout == "tpu\n", ended.stderr
 
 
 @pytest.mark.parametrize("name", ["places", "captured matrix", "causal", "empty row", "grouped"])

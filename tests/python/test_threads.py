@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -130,10 +131,103 @@ def test_a_thread_reads_what_a_compiled_call_of_another_replaces():
     assert seen == {2.0}
 
 
-def test_compiling_in_a_fork_is_refused() -> None:
+@pytest.mark.parametrize("how", ["compiled", "copied", "item"])
+def test_a_thread_reads_what_a_compiled_call_of_another_takes_over(how: str) -> None:
+    """While such a call starts, its argument holds a promise that stands in no line."""
+    value, factor = torch.ones(128, 128, device="tpu"), torch.ones(128, 128, device="tpu")
+    step = torch.compile(lambda: value.mul_(factor), backend="torchtpu")
+    total = torch.compile(lambda x: (x * 2).max(), backend="torchtpu")
+    reads: dict[str, Callable[[], float]] = {
+        "compiled": lambda: float(total(value)) / 2,
+        "copied": lambda: float(value.cpu().max()),
+        "item": lambda: value[0, 0].item(),
+    }
+    read = reads[how]
+    step()
+    read()
+    over, seen, failed = threading.Event(), set(), []
+
+    def keep_reading() -> None:
+        while not over.is_set():
+            try:
+                seen.add(read())
+            except RuntimeError as error:
+                failed.append(error)
+
+    reader = threading.Thread(target=keep_reading)
+    reader.start()
+    for _ in range(3000):
+        step()
+    over.set()
+    reader.join()
+    assert not failed, f"{len(failed)} times: {failed[0]}"
+    assert seen == {1.0}
+
+
+def run_fresh(script: str, *arguments: str) -> str:
+    """What a process prints; it is killed if it hangs."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_threads_meet_the_device_at_once() -> None:
     script = """
-    import os, torch
-    torch.compile(lambda x: x.cos(), backend="torchtpu")(torch.ones(2))
+    import faulthandler, sys, threading, torch
+    faulthandler.dump_traceback_later(60, exit=True)
+    sys.setswitchinterval(1e-6)
+    firsts = [
+        lambda: torch.ones(2, device="tpu:1"),
+        lambda: torch.tpu.set_device(0),
+        lambda: torch.tpu.manual_seed(0),
+        lambda: torch.randn(2, device="tpu"),
+    ]
+    start = threading.Barrier(len(firsts))
+    def run(first):
+        start.wait()
+        first()
+    threads = [threading.Thread(target=run, args=(first,)) for first in firsts]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    print("met")
+    """
+    assert run_fresh(script) == "met\n"
+
+
+def test_a_plugin_fails_to_load_beside_others() -> None:
+    script = """
+    import faulthandler, threading, time, torch, torchtpu
+    faulthandler.dump_traceback_later(60, exit=True)
+    end = time.monotonic() + 2
+    def load():
+        while time.monotonic() < end:
+            try:
+                torchtpu.set_plugin("/nowhere/plugin.so")
+            except torchtpu.Error:
+                continue
+            raise SystemExit("loaded")
+    def look():
+        while time.monotonic() < end:
+            torchtpu.stats()
+    threads = [threading.Thread(target=f) for f in (load, look, load, look)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    print("ended")
+    """
+    assert run_fresh(script) == "ended\n"
+
+
+USES = {
+    "compile": "torch.compile(lambda x: x.cos(), backend='torchtpu')(torch.ones(2))",
+    "eager": "(torch.ones(2, device='tpu') + 1).cpu()",
+    "plugin": "torchtpu.set_plugin('cpu')",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_compiling_in_a_fork_is_refused(use: str) -> None:
+    script = """
+    import os, sys, torch, torchtpu
+    exec(sys.argv[1])
     if (pid := os.fork()) == 0:
         try:
             torch.compile(lambda x: x.sin() * 2, backend="torchtpu")(torch.ones(3))
@@ -142,7 +236,5 @@ def test_compiling_in_a_fork_is_refused() -> None:
         os._exit(0)
     os.waitpid(pid, 0)
     """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "cannot compile in a forked process" in run.stdout and "multiprocessing_context" in run.stdout
+    told = run_fresh(script, USES[use])
+    assert "cannot compile in a forked process" in told and "multiprocessing_context" in told

@@ -67,7 +67,7 @@ pub struct Compiled {
     pub memory: MemoryAnalysis,
     /// The program as the compiler left it, with its estimates of cycles; `None` if it did not keep it.
     pub optimized: Option<HloModuleProto>,
-    /// The compiler's estimates, such as `flops`. Not to be believed for time: FACTS of `optimal_seconds`.
+    /// The compiler's estimates, such as `flops`. Not to be believed for time (`docs/tpu-cost-model.md`).
     pub estimates: BTreeMap<String, f64>,
 }
 

@@ -10,6 +10,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The process is a fork of the one that loaded the plugin.
+    #[error(
+        "torchtpu cannot compile in a forked process whose parent has used it: the plugin's threads are not here. Start \
+         workers with the \"spawn\" or \"forkserver\" context, such as DataLoader(..., multiprocessing_context=\"spawn\")"
+    )]
+    Forked,
     /// The program is ill-formed, or an op in it has no lowering.
     #[error(transparent)]
     Program(#[from] ir::Error),

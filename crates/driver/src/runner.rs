@@ -10,6 +10,7 @@ use ir::import::InputType;
 use runtime::Buffer;
 use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 /// Is told of every compile of a runner.
 pub type Observer = Box<dyn Fn(&CompileReport) + Send + Sync>;
@@ -84,7 +85,11 @@ impl Runner {
             true => self.program.bind_types(&arguments.iter().map(given).collect::<Vec<_>>())?,
             false => DimValues::new(),
         };
-        self.variant(&dims, device)?.launch(arguments, &dims, release, seed)
+        let variant = self.variant(&dims, device)?;
+        let start = Instant::now();
+        let launched = variant.launch(arguments, &dims, release, seed)?;
+        self.session.count_execution(start.elapsed());
+        Ok(launched)
     }
 
     /// Why the program cannot be made for arguments of these types, if it cannot.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// The environment variable that says how many virtual devices the CPU plugin makes.
 const CPU_DEVICES: &str = "TORCHTPU_CPU_DEVICES";
 
+/// Who looks after the memory of the CPU plugin.
+const CPU_MEMORY: &str = "TORCHTPU_CPU_MEMORY";
+
 /// A client of one plugin, the executables it compiled, and where to keep them.
 pub struct Session {
     plugin: Plugin,
@@ -71,7 +74,7 @@ pub struct Stats {
     pub disk_hits: u64,
     /// Executions that ended well.
     pub executions: u64,
-    /// Time the plugin had for them, from handing over the arguments until the results were ready.
+    /// Time the plugin had for them, from handing over the arguments until the results were ready, or promised.
     pub execute_time: Duration,
 }
 
@@ -79,7 +82,7 @@ impl Session {
     /// Loads the plugin `spec` (`cpu`, `tpu` or a path; `None` for what the environment says) and makes a client.
     ///
     /// # Errors
-    /// When there is no such plugin, or it makes no client.
+    /// When there is no such plugin, or it makes no client, or `TORCHTPU_CPU_MEMORY` says neither `kept` nor `system`.
     pub fn new(spec: Option<&str>, disk: Option<DiskCache>) -> Result<Session> {
         Session::create(spec, &[], disk)
     }
@@ -113,7 +116,11 @@ impl Session {
         let client = Client::new(plugin, options).map_err(Error::Plugin)?;
         let identity = identity(&plugin, &client)?;
         let (memory, counters) = (Mutex::default(), Counters::default());
-        Ok(Session { plugin, client, identity, disk, memory, counters, offers_products: false })
+        let session = Session { plugin, client, identity, disk, memory, counters, offers_products: false };
+        if session.is_on_cpu() && keeps_memory()? {
+            plugin.keep_memory();
+        }
+        Ok(session)
     }
 
     /// Lets programs on the CPU multiply with the BLAS in the library at `path` ([`Plugin::offer_products`]). Others do not.
@@ -157,10 +164,6 @@ impl Session {
     /// The plugin's client.
     pub fn client(&self) -> &Client {
         &self.client
-    }
-    /// The cache on disk, if there is one.
-    pub fn disk_cache(&self) -> Option<&DiskCache> {
-        self.disk.as_ref()
     }
     /// What it did so far.
     pub fn stats(&self) -> Stats {
@@ -284,6 +287,19 @@ impl Session {
             let _ = executable.serialize().map(|bytes| disk.put(key, &bytes));
         }
         Ok(executable)
+    }
+}
+
+/// Whether the CPU plugin is to keep memory for its next call, unless `TORCHTPU_CPU_MEMORY` leaves it to the system.
+fn keeps_memory() -> Result<bool> {
+    match std::env::var_os(CPU_MEMORY) {
+        None => Ok(true),
+        Some(said) if said == "kept" => Ok(true),
+        Some(said) if said == "system" => Ok(false),
+        Some(said) => {
+            let wrong = format!("{CPU_MEMORY} must be `kept` or `system`, not {:?}", said.to_string_lossy());
+            Err(Error::Plugin(runtime::Error::Invalid(wrong)))
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version of the border.
-pub const ABI: u32 = 7;
+pub const ABI: u32 = 8;
 
 /// The core that the shim of this process calls: PyTorch knows one device type "tpu".
 static CORE: OnceLock<Arc<Core>> = OnceLock::new();
@@ -111,7 +111,7 @@ pub struct Call {
 pub struct Shim {
     abi: u32,
     size: u32,
-    next_seed: extern "C" fn(i32, *mut c_void, *mut u64),
+    next_seed: extern "C" fn(i32, *mut c_void, *mut u64) -> i32,
     let_grow: extern "C" fn(*mut c_void),
 }
 
@@ -255,15 +255,17 @@ pub unsafe fn let_grow(tensor: *mut c_void) {
 }
 
 static LET_GROW: OnceLock<extern "C" fn(*mut c_void)> = OnceLock::new();
-static NEXT_SEED: OnceLock<extern "C" fn(i32, *mut c_void, *mut u64)> = OnceLock::new();
+static NEXT_SEED: OnceLock<extern "C" fn(i32, *mut c_void, *mut u64) -> i32> = OnceLock::new();
 
 /// Seeds from the shim's generators.
-pub fn seeds(device: usize, generator: usize) -> [u64; 2] {
+///
+/// # Errors
+/// If the device has none.
+pub fn seeds(device: usize, generator: usize) -> Result<[u64; 2]> {
     let mut seed = [0; 2];
-    if let Some(next) = NEXT_SEED.get() {
-        next(device as i32, generator as *mut c_void, seed.as_mut_ptr());
-    }
-    seed
+    let failed =
+        NEXT_SEED.get().is_some_and(|next| next(device as i32, generator as *mut c_void, seed.as_mut_ptr()) != 0);
+    if failed { Err(Error::new(format!("tpu:{device} has no random generator"))) } else { Ok(seed) }
 }
 
 extern "C" fn made() -> i32 {

@@ -115,7 +115,7 @@ impl Core {
             turn.get_or_insert_with(|| self.queue.stop());
             loans[argument].as_ref().is_some_and(|loan| self.release(device, loan))
         };
-        let mut seed = || Ok(self.seed(device, 0));
+        let mut seed = || self.seed(device, 0).map_err(|e| driver::Error::Argument(e.message));
         let begin = self.timeline.begin();
         let launched = runner.launch(device, &placed, &mut release, &mut seed);
         let origin = Origin { op: PROGRAM, location };
@@ -222,6 +222,8 @@ impl Core {
         loans: &[Option<Loan>],
         origin: Origin,
     ) -> Result<Vec<Produced>> {
+        self.ledger(device).bytes.meanwhile(launched.temporaries);
+        self.watch(device, launched.done, origin);
         for (argument, buffer) in launched.mutations {
             match (&placed[argument], &loans[argument]) {
                 (Placed::Host(tensor), _) => tensor.overwrite(&buffer)?,
@@ -229,10 +231,7 @@ impl Core {
                 _ => {}
             }
         }
-        let results = launched.results.into_iter().map(|result| self.produce(device, result, origin)).collect();
-        self.ledger(device).bytes.meanwhile(launched.temporaries);
-        self.watch(device, launched.done, origin);
-        results
+        launched.results.into_iter().map(|result| self.produce(device, result, origin)).collect()
     }
 
     /// Writes the next value of an argument.

@@ -43,7 +43,7 @@ pub(crate) const BACKWARD: u64 = 1 << 63;
 const MOST_TURNS: usize = 16;
 
 /// Gives seed and offset for a draw from a generator (null: the device's own).
-pub type SeedSource = fn(device: usize, generator: usize) -> [u64; 2];
+pub type SeedSource = fn(device: usize, generator: usize) -> Result<[u64; 2]>;
 
 /// A call, as the shim gives it.
 pub struct Request<'a> {
@@ -446,8 +446,8 @@ impl Core {
     }
 
     /// Seed and offset for a draw from a generator, 0 for the device's own.
-    pub(crate) fn seed(&self, device: usize, generator: usize) -> [u64; 2] {
-        self.seeds.get().map_or([0, 0], |seeds| seeds(device, generator))
+    pub(crate) fn seed(&self, device: usize, generator: usize) -> Result<[u64; 2]> {
+        self.seeds.get().map_or(Ok([0, 0]), |seeds| seeds(device, generator))
     }
 
     /// `error` with the op and the line, and with who holds memory if it has run out.

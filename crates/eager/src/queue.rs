@@ -54,6 +54,13 @@ struct Turn {
 /// While it lives, calls stay in line.
 pub(crate) struct Stopped<'a> {
     _turn: MutexGuard<'a, Turn>,
+    signal: &'a Signal,
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.signal.stopped.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What the thread watches.
@@ -65,6 +72,8 @@ struct Signal {
     started: AtomicUsize,
     /// Regions among those that are waiting.
     regions: AtomicUsize,
+    /// Those who let no call be started: they may have made promises that nothing in line keeps.
+    stopped: AtomicUsize,
     asleep: AtomicBool,
     closed: AtomicBool,
 }
@@ -156,7 +165,9 @@ impl Queue {
 
     /// Lets no call be started while the result lives. To be called without locks, and to be dropped before anything drains.
     pub(crate) fn stop(&self) -> Stopped<'_> {
-        Stopped { _turn: lock(&self.turn) }
+        let turn = lock(&self.turn);
+        self.signal.stopped.fetch_add(1, Ordering::SeqCst);
+        Stopped { _turn: turn, signal: &self.signal }
     }
 
     /// Whether the caller is to start what is in line itself; else the thread does.
@@ -255,6 +266,9 @@ impl Core {
                 }
                 signal.started.fetch_add(1, Ordering::SeqCst);
             }
+        }
+        if signal.stopped.load(Ordering::SeqCst) > 0 {
+            drop(lock(&self.queue.turn));
         }
     }
 }

@@ -195,7 +195,7 @@ impl Core {
                     Feed::Number { float, bits: request.scalars.get(i).copied().unwrap_or_default() }
                 }
                 Source::Position(position) => Feed::Number { float: false, bits: position as u64 },
-                Source::Rng => Feed::Seed(self.seed(request.device, request.generator)),
+                Source::Rng => Feed::Seed(self.seed(request.device, request.generator)?),
             });
         }
         Ok(feeds)

@@ -209,10 +209,6 @@ impl Edit<'_> {
     pub fn nodes(&self, id: Id, head: Head) -> impl Iterator<Item = &Node> {
         self.egraph[id].nodes.iter().filter(move |n| n.head == head)
     }
-    /// Whether nothing but one e-node uses it.
-    pub fn used_once(&self, id: Id) -> bool {
-        self.egraph[id].parents().count() == 1
-    }
 
     /// Adds `op`, unless it is a slice that takes all: rules make those by the dozen of slices that meet.
     pub fn push(&mut self, op: &Op, operands: &[Id]) -> Option<Id> {

@@ -141,13 +141,6 @@ impl Builder {
     pub fn dtype(&self, v: ValueId) -> DType {
         self.state.borrow().graph.tensor_type(v).map_or(DType::Bool, |t| t.dtype)
     }
-    /// The literal behind `v`, if it is a constant.
-    pub fn as_constant(&self, v: ValueId) -> Option<Literal> {
-        match &self.state.borrow().graph.node(v).op {
-            Op::Constant(l) => Some(l.clone()),
-            _ => None,
-        }
-    }
     /// What `v` is a transpose of, and the permutation.
     pub fn as_transpose(&self, v: ValueId) -> Option<(ValueId, Dims)> {
         let s = self.state.borrow();

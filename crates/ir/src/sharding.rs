@@ -132,11 +132,6 @@ impl Sharding {
         &self.dims
     }
 
-    /// Whether every device holds the whole.
-    pub fn is_replicated(&self) -> bool {
-        self.dims.iter().all(SmallVec::is_empty)
-    }
-
     /// The sharding of the tensor whose dimension `i` is this one's dimension `order[i]`.
     pub fn permuted(&self, order: &[usize]) -> Sharding {
         Sharding { dims: order.iter().map(|&d| self.dims.get(d).cloned().unwrap_or_default()).collect() }

@@ -19,7 +19,8 @@ fn make() -> eager::Result<Arc<Core>> {
         core.set_seeds(abi::seeds);
         Ok(core)
     };
-    plugin.and_then(new).map_err(|e: PyErr| eager::Error { kind: eager::Kind::Runtime, message: e.to_string() })
+    let message = |e: PyErr| Python::attach(|py| e.value(py).to_string());
+    plugin.and_then(new).map_err(|e| eager::Error { kind: eager::Kind::Runtime, message: message(e) })
 }
 
 fn raise(error: eager::Error) -> PyErr {

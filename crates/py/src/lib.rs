@@ -48,25 +48,34 @@ fn session(plugin: String) -> PyResult<Arc<Session>> {
 
 /// The session with this many virtual CPU devices.
 fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>> {
+    made_session(plugin, devices).map_err(raise)
+}
+
+/// Needs no Python: whoever has the interpreter's lock may be waiting for that of the sessions.
+fn made_session(plugin: String, devices: Option<usize>) -> driver::Result<Arc<Session>> {
+    static OWNER: OnceLock<u32> = OnceLock::new();
     let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    if OWNER.get().is_some_and(|&owner| owner != std::process::id()) {
+        return Err(driver::Error::Forked);
+    }
     let sessions = sessions.get_or_insert_default();
     let key = (plugin, devices);
     if let Some(known) = sessions.get(&key) {
         return Ok(known.clone());
     }
     let (spec, disk) = (Some(&*key.0), DiskCache::from_env());
-    let new = match devices {
-        None => Session::fitting_the_host(spec, disk),
-        Some(count) => Session::with_cpu_devices(spec, count, disk),
+    let mut new = match devices {
+        None => Session::fitting_the_host(spec, disk)?,
+        Some(count) => Session::with_cpu_devices(spec, count, disk)?,
     };
-    let mut new = new.map_err(raise)?;
     if let Some((library, named)) = BLAS.get()
         && let Err(error) = new.offer_products(library)
         && *named
     {
-        return Err(raise(error));
+        return Err(error);
     }
     let new = Arc::new(new);
+    OWNER.get_or_init(std::process::id);
     sessions.insert(key, new.clone());
     Ok(new)
 }
@@ -96,6 +105,7 @@ impl Program {
         on_compile = None
     ))]
     fn new(
+        py: Python<'_>,
         trace: &[u8],
         plugin: String,
         precision: &str,
@@ -110,8 +120,9 @@ impl Program {
         let numerics = numerics.parse().map_err(PyValueError::new_err)?;
         let default_dtype = Some(default_dtype);
         let options = Options { precision, default_dtype, optimize, numerics, limit: None, dump };
-        let program = Arc::new(Traced::from_bytes(trace.to_vec(), options).map_err(raise)?);
-        let runner = Runner::new(program, session(plugin)?);
+        let trace = trace.to_vec();
+        let make = || Ok(Runner::new(Arc::new(Traced::from_bytes(trace, options)?), made_session(plugin, None)?));
+        let runner = py.detach(make).map_err(raise)?;
         Ok(Program {
             runner: match on_compile {
                 Some(callable) => runner.observed(observer(callable)),
@@ -283,8 +294,11 @@ fn is_on_cpu(py: Python<'_>, plugin: String) -> PyResult<bool> {
 /// Counters of all sessions, summed.
 #[pyfunction]
 fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let all: Vec<driver::Stats> = sessions.iter().flat_map(|s| s.values()).map(|s| s.stats()).collect();
+    let (all, offered) = py.detach(|| {
+        let sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<Arc<Session>> = sessions.iter().flat_map(|s| s.values()).cloned().collect();
+        (all.iter().map(|s| s.stats()).collect::<Vec<_>>(), all.iter().any(|s| s.offers_products()))
+    });
     let sum = |f: fn(&driver::Stats) -> u64| all.iter().map(f).sum::<u64>();
     let counts = PyDict::new(py);
     counts.set_item("compiles", sum(|s| s.compiles))?;
@@ -292,10 +306,17 @@ fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts.set_item("disk_hits", sum(|s| s.disk_hits))?;
     counts.set_item("executions", sum(|s| s.executions))?;
     counts.set_item("execute_seconds", all.iter().map(|s| s.execute_time.as_secs_f64()).sum::<f64>())?;
-    let offered = sessions.iter().flat_map(|s| s.values()).any(|s| s.offers_products());
     counts.set_item("blas", BLAS.get().filter(|_| offered).map(|(library, _)| library.to_string_lossy()))?;
+    let pool = runtime::memory_pool();
+    counts.set_item("memory_pool", BTreeMap::from([("lent", pool.lent), ("kept", pool.kept)]))?;
     counts.set_item("compile_seconds", all.iter().map(|s| s.compile_time.as_secs_f64()).sum::<f64>())?;
     Ok(counts)
+}
+
+/// Gives the system the memory that the CPU plugin keeps for its next call.
+#[pyfunction]
+fn give_back_memory(py: Python<'_>) {
+    py.detach(runtime::give_back_memory);
 }
 
 /// Names of all overloads in the op table, such as `aten::add.Tensor`.
@@ -315,6 +336,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(use_blas, m)?)?;
     m.add_function(wrap_pyfunction!(cache_fault, m)?)?;
     m.add_function(wrap_pyfunction!(stats, m)?)?;
+    m.add_function(wrap_pyfunction!(give_back_memory, m)?)?;
     m.add_function(wrap_pyfunction!(op_names, m)?)?;
     ahead::add(m)?;
     device::add(m)

@@ -56,7 +56,7 @@ pub use error::{ApiVersion, Error, ErrorCode, PluginError, Result};
 pub use executable::{Executable, ExecuteOptions, Execution, Signature};
 pub use ffi::{
     AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis,
-    Value, host_calls,
+    MemoryPool, Value, give_back_memory, host_calls, memory_pool,
 };
 pub use optimized::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};

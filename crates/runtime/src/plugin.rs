@@ -81,6 +81,14 @@ impl Plugin {
         self.api.offer_products(Blas::find(path)?)
     }
 
+    /// Has this plugin, which runs programs on the CPU, keep blocks of memory of 1 MiB and more for its next call, instead of
+    /// asking the system for them anew: as many as it had in use at once, and for some seconds
+    /// ([`memory_pool`](crate::memory_pool), [`give_back_memory`](crate::give_back_memory)). Whether it does: not if it
+    /// has no calls of `posix_memalign` and `free`, or on a processor for which nobody has written how to find them.
+    pub fn keep_memory(&self) -> bool {
+        self.api.keep_memory()
+    }
+
     /// Has this plugin compile programs for the CPU that call what [`Plugin::offer_products`] offers, without a BLAS: to be
     /// looked at, not run. Until products are offered, such calls fail.
     ///

@@ -6,6 +6,8 @@ use crate::literal::Number;
 
 /// Nesting beyond which an expression is refused.
 const MAX_DEPTH: usize = 64;
+/// Operators beyond which an expression is refused, of those whose chains nest, such as `a // b // c`.
+const MAX_NESTING: usize = 1024;
 /// Length in bytes beyond which an expression is refused.
 const MAX_LENGTH: usize = 1 << 16;
 
@@ -14,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<Expr> {
     if text.len() > MAX_LENGTH {
         return Err(fault("it is too long"));
     }
-    let mut p = Parser { text, at: 0, depth: 0 };
+    let mut p = Parser { text, at: 0, depth: 0, nesting: 0 };
     let expr = p.binary(0).map_err(|what| fault(&what))?;
     p.space();
     if p.at < text.len() { Err(fault(&format!("unexpected text at byte {}", p.at))) } else { Ok(expr) }
@@ -28,6 +30,8 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    /// Operators met whose chains nest.
+    nesting: usize,
 }
 
 type Parsed<T = Expr> = std::result::Result<T, String>;
@@ -100,9 +104,32 @@ impl<'a> Parser<'a> {
         let mut left = first;
         while let Some(op) = self.operator(level) {
             let right = if level + 1 == POWER { self.signed_power()? } else { self.binary(level + 1)? };
-            left = apply(op, left, right);
+            left = self.apply(op, left, right)?;
         }
         Ok(left)
+    }
+
+    /// `left op right`, where `left` may have come by the same operator.
+    fn apply(&mut self, op: &str, left: Expr, right: Expr) -> Parsed {
+        let func = match op {
+            "+" => return Ok(joined(Func::Add, left, right)),
+            "-" => return Ok(joined(Func::Add, left, negate(right))),
+            "*" => return Ok(joined(Func::Mul, left, right)),
+            "&" => return Ok(joined(Func::And, left, right)),
+            "|" => return Ok(joined(Func::Or, left, right)),
+            "//" => Func::FloorDiv,
+            "/" => Func::Rational,
+            "%" => Func::PythonMod,
+            "==" => Func::Equality,
+            "!=" => Func::Unequality,
+            "<=" => Func::LessThan,
+            ">=" => Func::GreaterThan,
+            "<" => Func::StrictLessThan,
+            _ => Func::StrictGreaterThan,
+        };
+        self.nesting += 1;
+        let is_deep = self.nesting > MAX_NESTING;
+        if is_deep { Err("it is nested too deeply".to_owned()) } else { Ok(Expr::Call(func, vec![left, right])) }
     }
 
     fn signed_power(&mut self) -> Parsed {
@@ -255,22 +282,13 @@ fn negate(e: Expr) -> Expr {
     }
 }
 
-fn apply(op: &str, left: Expr, right: Expr) -> Expr {
-    let func = match op {
-        "+" => Func::Add,
-        "-" => return Expr::Call(Func::Add, vec![left, negate(right)]),
-        "*" => Func::Mul,
-        "//" => Func::FloorDiv,
-        "/" => Func::Rational,
-        "%" => Func::PythonMod,
-        "==" => Func::Equality,
-        "!=" => Func::Unequality,
-        "<=" => Func::LessThan,
-        ">=" => Func::GreaterThan,
-        "<" => Func::StrictLessThan,
-        ">" => Func::StrictGreaterThan,
-        "&" => Func::And,
-        _ => Func::Or,
-    };
-    Expr::Call(func, vec![left, right])
+/// One call for a whole chain, which does not nest then.
+fn joined(func: Func, left: Expr, right: Expr) -> Expr {
+    match left {
+        Expr::Call(own, mut args) if own == func => {
+            args.push(right);
+            Expr::Call(func, args)
+        }
+        left => Expr::Call(func, vec![left, right]),
+    }
 }

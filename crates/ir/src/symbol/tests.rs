@@ -78,6 +78,18 @@ fn faults_are_named() {
     assert!(value(&"(".repeat(5000)).expect_err("deep").contains("too deeply"));
     assert!(value(&"-".repeat(5000)).is_err());
     assert!(value(&"~".repeat(5000)).is_err());
+    for op in ["//", "/", "%", "==", "<"] {
+        let chain = format!("s0{}", format!("{op}1").repeat(20_000));
+        assert!(value(&chain).expect_err(op).contains("too deeply"), "{op}");
+    }
+}
+
+#[test]
+fn long_chains_do_not_nest() {
+    let chain = |op: &str, n| format!("s0{}", format!("{op}1").repeat(n));
+    for (op, want) in [("+", 30_007), ("-", -29_993), ("*", 7)] {
+        assert_eq!(value(&chain(op, 30_000)), Ok(Number::Int(want)), "{op}");
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ const ABSURD_LENGTH: usize = 1 << 31;
 /// A loaded plugin's functions. Lives as long as the process.
 pub(crate) struct Api {
     table: PJRT_Api,
+    /// Where its `GetPjrtApi` lies.
+    entry: usize,
     /// The library's file.
     pub(crate) path: PathBuf,
     /// The version that the plugin speaks.
@@ -84,11 +86,17 @@ impl Api {
         if version.major != OLDEST.major || version < OLDEST {
             return Err(Error::WrongVersion { path: path.to_owned(), found: version, needed: OLDEST });
         }
+        let entry = *entry as usize;
         std::mem::forget(library);
-        let api = Api { table, path: path.to_owned(), version };
+        let api = Api { table, entry, path: path.to_owned(), version };
         // SAFETY: the arguments hold nothing.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::zeroed()) }?;
         Ok(api)
+    }
+
+    /// Has the plugin, one for the CPU, take its large blocks of memory from the pool. Whether it does.
+    pub(crate) fn keep_memory(&self) -> bool {
+        super::pool::serve(self.entry as *const c_void)
     }
 
     /// The first of the plugin's extensions, null for none.

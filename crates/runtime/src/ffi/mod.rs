@@ -28,10 +28,13 @@ mod functions;
 mod handler;
 mod host;
 mod idle;
+mod imports;
 mod lapack;
 mod launch;
 #[cfg(test)]
 mod layout_test;
+mod locked;
+mod pool;
 mod scan;
 mod scatter;
 mod scratch;
@@ -60,3 +63,4 @@ pub use event::Event;
 pub use executable::MemoryAnalysis;
 pub use handler::host_calls;
 pub use host::{AlignedBytes, HOST_ALIGNMENT, HostAccess, HostMemory};
+pub use pool::{MemoryPool, give_back as give_back_memory, size as memory_pool};
