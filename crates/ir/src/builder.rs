@@ -129,6 +129,10 @@ impl Builder {
             Type::Tuple(_) => Err(Error::internal(format!("{v} is a tuple"))),
         }
     }
+    /// Whether `v` is given to the program.
+    pub fn is_input(&self, v: ValueId) -> bool {
+        matches!(self.state.borrow().graph.node(v).op, Op::Input { .. })
+    }
     /// Extents of `v`; empty for a tuple.
     pub fn shape(&self, v: ValueId) -> Shape {
         self.state.borrow().graph.tensor_type(v).map(|t| t.shape.clone()).unwrap_or_default()

@@ -1,67 +1,26 @@
 //! Rows of scores: PyTorch's attention gives nought for rows that a mask leaves nothing of, so it looks for them. Where
-//! there are none, which a causal mask shows, what is left is a softmax as compilers know it. Its gradient makes the weights
-//! again from the logarithms of the rows' sums, unless they are in the same program.
+//! there are none, which a causal mask shows, what is left is a softmax as compilers know it.
 
 use crate::analysis::{Range, decides};
 use crate::change::Class::Reassociating;
 use crate::language::{Head, Kind};
 use crate::rule::{Edit, Right, Rule};
 use egg::Id;
-use ir::op::{Binary, Comparison, Reducer, Unary};
+use ir::op::{Comparison, Reducer, Unary};
 use ir::{Number, Op};
 
-pub(super) static RULES: &[Rule] = &[
-    Rule {
-        name: "row-with-scores",
-        class: Reassociating,
-        why: "a row that no mask can be all of has a number in it: nothing need be compared and chosen for each row",
-        left: "(compare_eq (reduce ?x ?r) ?c)",
-        right: Right::Build("false, where ?c is -inf, ?r the maximum and each row has a number", |e| {
-            let Op::Reduce { reducer: Reducer::Maximum, dims } = &*e.op("r")? else { return None };
-            let floats = e.dtype(e.var("c"))?.is_float();
-            let empty = floats && e.is(e.var("c"), Number::Float(f64::NEG_INFINITY));
-            (empty && rows_hold_a_number(e, e.var("x"), dims)).then(|| e.full_like(Number::Bool(false), e.root()))?
-        }),
-    },
-    Rule {
-        name: "exponential-of-log-sum-exp",
-        class: Reassociating,
-        why: "the exponentials and their sum are there already",
-        left: "(exponential (subtract ?x (broadcast_in_dim (add ?m (log (reduce (exponential (subtract ?x (broadcast_in_dim ?m ?b))) ?r))) ?b)))",
-        right: Right::Build(
-            "(divide (exponential (subtract ?x (broadcast_in_dim ?m ?b))) (broadcast_in_dim (reduce (exponential (subtract ?x (broadcast_in_dim ?m ?b))) ?r) ?b))",
-            |e| weights_of_sums(e, |_, sum| Some(sum)),
-        ),
-    },
-    Rule {
-        name: "exponential-of-log-sum-exp-of-some-rows",
-        class: Reassociating,
-        why: "the exponentials and their sum are there already",
-        left: "(exponential (subtract ?x (broadcast_in_dim (add ?m (log (select ?p ?o (reduce (exponential (subtract ?x (broadcast_in_dim ?m ?b))) ?r)))) ?b)))",
-        right: Right::Build(
-            "(divide (exponential (subtract ?x (broadcast_in_dim ?m ?b))) (broadcast_in_dim (select ?p ?o (reduce (exponential (subtract ?x (broadcast_in_dim ?m ?b))) ?r)) ?b)), where ?o is a positive constant",
-            |e| {
-                let (p, o) = (e.var("p"), e.var("o"));
-                let is_positive = e.number(o).is_some_and(|n| n > 0.0 && n.is_finite());
-                weights_of_sums(e, |e, sum| is_positive.then(|| e.push(&Op::Select, &[p, o, sum]))?)
-            },
-        ),
-    },
-];
-
-/// Exponentials of scores over what `of_rows` makes of their sums.
-fn weights_of_sums(e: &mut Edit<'_>, of_rows: impl Fn(&mut Edit<'_>, Id) -> Option<Id>) -> Option<Id> {
-    let (x, op) = (e.var("x"), e.op("r")?);
-    // Only a sum of these exponentials is as great as each of them.
-    let sums = matches!(&*op, Op::Reduce { reducer: Reducer::Add, .. }) && e.splat(x).is_none();
-    let base = sums.then(|| e.broadcast_again(e.var("m"), "b"))??;
-    let shifted = e.binary(Binary::Subtract, x, base)?;
-    let each = e.unary(Unary::Exponential, shifted)?;
-    let sum = e.push(&op, &[each])?;
-    let divisor = of_rows(e, sum)?;
-    let wide = e.broadcast_again(divisor, "b")?;
-    e.binary(Binary::Divide, each, wide)
-}
+pub(super) static RULES: &[Rule] = &[Rule {
+    name: "row-with-scores",
+    class: Reassociating,
+    why: "a row that no mask can be all of has a number in it: nothing need be compared and chosen for each row",
+    left: "(compare_eq (reduce ?x ?r) ?c)",
+    right: Right::Build("false, where ?c is -inf, ?r the maximum and each row has a number", |e| {
+        let Op::Reduce { reducer: Reducer::Maximum, dims } = &*e.op("r")? else { return None };
+        let floats = e.dtype(e.var("c"))?.is_float();
+        let empty = floats && e.is(e.var("c"), Number::Float(f64::NEG_INFINITY));
+        (empty && rows_hold_a_number(e, e.var("x"), dims)).then(|| e.full_like(Number::Bool(false), e.root()))?
+    }),
+}];
 
 const COMPARISONS: [Comparison; 6] =
     [Comparison::Eq, Comparison::Ne, Comparison::Lt, Comparison::Le, Comparison::Gt, Comparison::Ge];

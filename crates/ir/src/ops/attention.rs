@@ -297,18 +297,29 @@ fn flash(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 }
 
 /// The gradients of query, key and value.
+///
+/// The weights are computed again from query, key and `logsumexp`. In one program with the forward pass they are its own.
+/// PyTorch's decomposition of the forward op hands out the weights in the place of `logsumexp`, rounded to the query's
+/// type, which are not used.
 fn flash_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let operands = flash_operands(c, b)?;
     let dtype = b.dtype(operands.query);
     let (grad, lead, scale) = (c.tensor(b, "grad_out")?, operands.lead, operands.scale);
-    let weights = weights_again(c, b, &operands)?;
-    let narrow = |v| b.convert(v, dtype);
+    let (scores, sums, keys) = (operands.scores(c, b, Mask::Add)?, c.tensor(b, "logsumexp")?, lead + 1);
+    let from_sums = b.is_input(sums) && b.shape(sums)[..] == b.shape(scores)[..keys];
+    let weights = match from_sums {
+        true => exponential_over(b, scores, sums, keys)?,
+        false => safe_softmax(b, scores, keys)?,
+    };
+    let (narrow, wide) = (|v| b.convert(v, dtype), |v| b.convert(v, b.dtype(weights)));
     let grad_value = operands.product(c, b, narrow(weights)?, grad, (0, 0))?;
     let grad_weights = operands.product(c, b, grad, operands.value, (1, 1))?;
     // Of a row, the sum of weights times their gradients is that of outputs times theirs, which are fewer.
-    let wide = |v| b.convert(v, b.dtype(weights));
-    let dot = b.reduce(b.multiply(wide(grad)?, wide(c.tensor(b, "out")?)?)?, Reducer::Add, &[lead + 1])?;
-    let dot = over(b, dot, weights, lead + 1)?;
+    let products = match from_sums {
+        true => b.multiply(wide(grad)?, wide(c.tensor(b, "out")?)?)?,
+        false => b.multiply(weights, grad_weights)?,
+    };
+    let dot = over(b, b.reduce(products, Reducer::Add, &[keys])?, weights, keys)?;
     let grad_scores = narrow(formula(b, [weights, grad_weights, dot], |[w, g, d]| w * (g - d) * scale)?)?;
     let grad_query = operands.product(c, b, grad_scores, operands.key, (1, 0))?;
     let grad_key = operands.product(c, b, grad_scores, operands.query, (0, 0))?;
@@ -317,16 +328,10 @@ fn flash_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     many([narrow(grad_query)?, narrow(sum_heads(b, grad_key, keys)?)?, narrow(sum_heads(b, grad_value, values)?)?])
 }
 
-/// The weights of the forward pass, computed again from query, key and `logsumexp`. PyTorch's decomposition of the forward
-/// op hands out the weights in its place, rounded to the query's type: then without it.
-fn weights_again(c: &Call<'_>, b: &Builder, operands: &Operands) -> Result<ValueId> {
-    let (scores, keys) = (operands.scores(c, b, Mask::Add)?, operands.lead + 1);
-    let sums = c.tensor(b, "logsumexp")?;
-    if b.shape(sums)[..] != b.shape(scores)[..keys] {
-        return safe_softmax(b, scores, keys);
-    }
-    let sums = over(b, b.convert(sums, b.dtype(scores))?, scores, keys)?;
-    b.unary(crate::Unary::Exponential, b.subtract(scores, sums)?)
+/// `exp(x - sums)`, with `sums` the same along `d`.
+fn exponential_over(b: &Builder, x: ValueId, sums: ValueId, d: usize) -> Result<ValueId> {
+    let sums = over(b, b.convert(sums, b.dtype(x))?, x, d)?;
+    b.unary(crate::Unary::Exponential, b.subtract(x, sums)?)
 }
 
 /// The adjoint of [`repeat_heads`] on `[batch, heads, ...]`.
