@@ -75,8 +75,8 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
 
     ``fn`` runs once, eagerly, on the arguments: what it updates, such as statistics of a batch norm or the state of a
     generator, is updated. If its result needs gradients, its backward is traced too. What ``fn`` checks or prints
-    besides computing is not in the trace. Dynamo starts anew for it: functions that were compiled before are traced again when
-    they are called next, and their programs found in memory.
+    besides computing is not in the trace. Dynamo starts anew for it: functions that were compiled before are traced
+    again when they are called next, and their programs found in memory.
 
     The inputs are called as the user calls them: parameters and buffers by their qualified names, arguments as ``fn``
     or its ``forward`` does. So are those of the backward that are the forward's.

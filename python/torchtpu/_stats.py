@@ -42,9 +42,10 @@ def stats() -> dict[str, Any]:
         ``compiles``, ``cache_hits`` (in memory), ``disk_hits`` and ``executions`` as integers, ``compile_seconds`` and
         ``execute_seconds`` (what the plugin took for them) as floats, all of them of compiled graphs and of eager ops
         together where both have one; ``blas``, the library that multiplies for programs on the CPU, None where XLA does
-        or none was asked for yet; ``memory_pool``, what the CPU plugin holds of the process's memory, in bytes: ``lent``, in use,
-        and ``kept`` for its next call; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if nothing ran on the host;
-        ``reads`` in the same form, the waits of compiled graphs for numbers and sizes that are data;
+        or none was asked for yet; ``memory_pool``, what the CPU plugin holds of the process's memory, in bytes:
+        ``lent``, in use, and ``kept`` for its next call; ``fallbacks`` as ``{op: {"file:line": times}}``, empty if
+        nothing ran on the host; ``reads`` in the same form, the waits of compiled graphs for numbers and sizes that are
+        data;
         ``shared``, those of the executions that were of graphs whose results are their inputs, and reached no device;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its

@@ -501,7 +501,7 @@ def mem_get_info(device: torch.device | str | int | None = None) -> tuple[int, i
 
 
 def empty_cache() -> None:
-    """Gives the system the memory that the CPU plugin keeps for its next call; on a TPU a tensor's goes with the tensor."""
+    """Gives the system what the CPU plugin keeps for its next call; on a TPU a tensor's memory goes with the tensor."""
     _native.give_back_memory()
 
 

@@ -10,7 +10,6 @@ import textwrap
 
 import pytest
 import torch
-
 import torchtpu
 
 MIB = 1 << 20
@@ -94,4 +93,4 @@ def test_the_system_may_have_it() -> None:
 def test_who_else_may_not() -> None:
     ended = run("import torchtpu; torchtpu.set_plugin('cpu')", TORCHTPU_CPU_MEMORY="mine")
     assert ended.returncode != 0
-    assert "TORCHTPU_CPU_MEMORY must be `kept` or `system`, not \"mine\"" in ended.stderr
+    assert 'TORCHTPU_CPU_MEMORY must be `kept` or `system`, not "mine"' in ended.stderr
