@@ -2,12 +2,12 @@
 // it is in here, without the interpreter lock; the lock is taken once per line, to learn its file and number.
 
 #include <Python.h>
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
-#define TORCHTPU_READS_FRAMES
 #define Py_BUILD_CORE
 #include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
+#if PY_VERSION_HEX >= 0x030E0000
+#include <internal/pycore_interpframe.h>
 #endif
+#undef Py_BUILD_CORE
 
 #include "shim.h"
 
@@ -46,7 +46,28 @@ bool foreign(const char* file) {
   return file[0] == '<' || std::any_of(foreign_folders.begin(), foreign_folders.end(), begins_with);
 }
 
-#ifdef TORCHTPU_READS_FRAMES
+// What moved between versions of Python: where a thread's frames begin, and which of them have code to ask for.
+#if PY_VERSION_HEX >= 0x030D0000
+
+_PyInterpreterFrame* innermost(PyThreadState* thread) {
+  return thread->current_frame;
+}
+
+PyCodeObject* code_of(_PyInterpreterFrame* frame) {
+  return _PyFrame_IsIncomplete(frame) ? nullptr : _PyFrame_GetCode(frame);
+}
+
+#else
+
+_PyInterpreterFrame* innermost(PyThreadState* thread) {
+  return thread->cframe == nullptr ? nullptr : thread->cframe->current_frame;
+}
+
+PyCodeObject* code_of(_PyInterpreterFrame* frame) {
+  return frame->f_code == nullptr || _PyFrame_IsIncomplete(frame) ? nullptr : frame->f_code;
+}
+
+#endif
 
 struct Site {
   PyCodeObject* code;
@@ -79,16 +100,14 @@ uint64_t learn(const Site& site) {
   return core().locate(file, PyCode_Addr2Line(site.code, site.offset), name);
 }
 
-uint64_t id_of(_PyInterpreterFrame* frame) {
+uint64_t id_of(_PyInterpreterFrame* frame, PyCodeObject* code) {
   static thread_local std::unordered_map<Site, uint64_t, SiteHash> known;
   const auto offset = static_cast<int>(_PyInterpreterFrame_LASTI(frame) * sizeof(_Py_CODEUNIT));
-  const Site site{frame->f_code, offset};
+  const Site site{code, offset};
   const auto found = known.find(site);
   if (found != known.end()) return found->second;
   return known[site] = learn(site);
 }
-
-#endif
 
 // The lines of forward ops, by the numbers of their nodes in the graph of gradients: no Python runs where gradients are
 // computed. Each word is a line in its low bits, and above it whose it is; old ones are overwritten.
@@ -125,16 +144,15 @@ uint64_t line_of_node() {
 // The line that this thread's Python is at. Where that called a backward pass, and no Python within it, the line behind the
 // node at hand.
 uint64_t line_of_frames() {
-#ifdef TORCHTPU_READS_FRAMES
-  const auto* thread = PyGILState_GetThisThreadState();
-  if (thread == nullptr || thread->cframe == nullptr) return 0;
-  for (auto* frame = thread->cframe->current_frame; frame != nullptr; frame = frame->previous) {
-    if (frame->f_code == nullptr || _PyFrame_IsIncomplete(frame)) continue;
-    const auto id = id_of(frame);
+  auto* thread = PyGILState_GetThisThreadState();
+  if (thread == nullptr) return 0;
+  for (auto* frame = innermost(thread); frame != nullptr; frame = frame->previous) {
+    auto* code = code_of(frame);
+    if (code == nullptr) continue;
+    const auto id = id_of(frame, code);
     const auto line = id == kBackwardPass ? line_of_node() : id;
     if (line != 0) return line;
   }
-#endif
   return 0;
 }
 

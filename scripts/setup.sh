@@ -4,8 +4,9 @@
 #
 #   scripts/setup.sh [develop]     develop: also what the tests and the benchmarks need
 #
-# WITHOUT_LIBTPU=1 leaves the TPU plugin out.
+# WITHOUT_LIBTPU=1 leaves the TPU plugin out. PYTHON names the Python to make the environment with, of 3.11 to 3.14.
 set -euo pipefail
+PYTHON=${PYTHON:-python3}
 cd "$(dirname "$0")/.."
 
 say() { printf '==> %s\n' "$*"; }
@@ -103,8 +104,10 @@ bytecode() {
 
 python_packages() {
     if [ ! -x .venv/bin/uv ]; then
+        "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+            fail "$("$PYTHON" --version) is too old for PyTorch 2.15, 3.11 is needed; name a newer one: PYTHON=python3.13 $0"
         say "making a virtual environment in .venv"
-        python3 -m venv .venv
+        "$PYTHON" -m venv .venv
         .venv/bin/python -m pip install -q --disable-pip-version-check uv
     fi
     packages run
