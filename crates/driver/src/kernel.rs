@@ -1,5 +1,6 @@
 //! A graph compiled by itself, for whoever holds buffers: the eager device.
 
+use crate::division::is_short;
 use crate::dump::Dump;
 use crate::error::Result;
 use crate::host;
@@ -83,7 +84,8 @@ impl Session {
         let canonical = lowered(&LowerOptions { locations: false, ..LowerOptions::default() })?;
         let located = || lowered(named);
         let fingerprint = fingerprint(&canonical);
-        let executable = self.portable_executable(&canonical, located, signature, effort)?;
+        let undivided = is_short(graph, platform(Some(self)));
+        let executable = self.portable_executable(&canonical, located, signature, effort, undivided)?;
         Ok(Kernel { executable, fingerprint })
     }
 }

@@ -8,6 +8,7 @@
 mod ahead;
 mod cache;
 mod check;
+mod division;
 mod dump;
 mod error;
 mod findings;

@@ -186,7 +186,8 @@ impl Session {
     /// The executable for a program: from memory, from disk, or compiled now.
     ///
     /// `canonical` is the program without locations, which alone decides the key; `located` is what the plugin gets to
-    /// compile, and is asked for only then.
+    /// compile, and is asked for only then. `undivided`: no op of it is divided among threads
+    /// ([`CompileOptions::undivided`]).
     ///
     /// # Errors
     /// When the plugin refuses the program.
@@ -196,9 +197,11 @@ impl Session {
         located: impl FnOnce() -> Result<Vec<u8>>,
         signature: Signature,
         device: usize,
+        undivided: bool,
     ) -> Result<(Arc<Executable>, Origin)> {
         let device = self.client.device(device).map_err(Error::Plugin)?;
-        self.executable_with(canonical, located, signature, &compile_options(&device))
+        let options = CompileOptions { undivided, ..compile_options(&device) };
+        self.executable_with(canonical, located, signature, &options)
     }
 
     /// As [`Session::executable`], for a program whose device is chosen at each execution.
@@ -211,8 +214,9 @@ impl Session {
         located: impl FnOnce() -> Result<Vec<u8>>,
         signature: Signature,
         effort: Effort,
+        undivided: bool,
     ) -> Result<Arc<Executable>> {
-        let options = with_flags(CompileOptions { portable: true, ..CompileOptions::default() });
+        let options = with_flags(CompileOptions { portable: true, undivided, ..CompileOptions::default() });
         let options = match effort {
             Effort::Least if self.is_on_cpu() => options.fast_compile(),
             Effort::Exact => with_rounding(options),
@@ -344,7 +348,7 @@ pub(crate) fn hlo_text(executable: &Executable) -> Result<String> {
 /// What keeps an executable apart from others in a cache: all that it depends on.
 pub(crate) fn key(identity: &str, options: &CompileOptions, canonical: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
-    for part in [identity.as_bytes(), &options.to_bytes(), canonical] {
+    for part in [identity.as_bytes(), &options.to_bytes(), &[u8::from(options.undivided)], canonical] {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
     hasher.finalize().to_hex().to_string()

@@ -1,5 +1,6 @@
 //! A program compiled for particular sizes, and how a call's arguments and results map to the executable's.
 
+use crate::division::is_short;
 use crate::dump::Dump;
 use crate::error::{Error, Result};
 use crate::host::{self, Argument, HostTensor, OutputTensor, Strides, Value};
@@ -162,7 +163,8 @@ impl Variant {
         let canonical = program.lower(&graph, None)?.into_bytecode();
         let lowering = start.elapsed();
         let located = || Ok(program.lower(&graph, Some(platform(Some(session))))?.into_bytecode());
-        let (executable, origin) = session.executable(&canonical, located, signature, device)?;
+        let undivided = is_short(&graph, platform(Some(session)));
+        let (executable, origin) = session.executable(&canonical, located, signature, device, undivided)?;
         let plugin = start.elapsed() - lowering;
         if let Some(root) = &program.options().dump {
             let dump = Dump::new(root, &graph.name, &canonical)?;

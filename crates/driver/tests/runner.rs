@@ -310,6 +310,22 @@ fn a_program_shows_its_stages() {
     assert_eq!(error.to_string(), "there is no stage `llvm`; the stages are core, fused, stablehlo and hlo");
 }
 
+#[test]
+fn only_long_programs_are_divided_among_threads() {
+    let session = session();
+    let is_divided = |n: usize| {
+        let text = format!(
+            "graph @sum {{\n  %0: f32[{n}] = input 0 \"x\" user\n  %1: f32[{n}] = add %0, %0\n  return %1 \"y\"\n}}"
+        );
+        let kernel = session.kernel(&ir::text::parse(&text).unwrap()).unwrap();
+        let made = kernel.executable.serialize().unwrap();
+        let note = b"outer_dimension_partitions";
+        made.windows(note.len()).any(|bytes| bytes == note)
+    };
+    assert!(!is_divided(300_000));
+    assert_eq!(is_divided(3_000_000), std::thread::available_parallelism().unwrap().get() > 1);
+}
+
 fn partitioned(name: &str, mesh: &str, rules: &str) -> Partitioned {
     let by = Partitioning { mesh: mesh.parse().unwrap(), rules: serde_json::from_str(rules).unwrap() };
     program(name).partitioned(&DimValues::new(), &by).unwrap()

@@ -76,7 +76,7 @@ impl Client {
         signature: Option<Signature>,
     ) -> Result<Executable> {
         options.check()?;
-        Executable::new(self.raw.compile(program, &options.to_bytes())?, signature)
+        Executable::new(self.raw.compile(program, options)?, signature)
     }
 
     /// Loads what [`Executable::serialize`] wrote on the same plugin build and kind of machine. The bytes are trusted:

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::client::Device;
 use crate::error::{Error, Result};
 
-/// How to compile a program. Encodes to the same bytes for the same options, so the bytes can be part of a key.
+/// How to compile a program. Encodes to the same bytes for the same options, so the bytes can be part of a key, beside
+/// `undivided`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompileOptions {
     /// Copies of the program that run on different data.
@@ -24,6 +25,9 @@ pub struct CompileOptions {
     pub use_spmd_partitioning: bool,
     /// Does so with Shardy (`sdy` marks) instead of GSPMD.
     pub use_shardy_partitioner: bool,
+    /// Divides no op among threads, where the plugin runs programs on the CPU: for programs that end sooner than a thread
+    /// is woken.
+    pub undivided: bool,
     /// XLA flags for this compile alone, such as `xla_backend_optimization_level`.
     pub flags: BTreeMap<String, FlagValue>,
 }
@@ -51,6 +55,7 @@ impl Default for CompileOptions {
             portable: false,
             use_spmd_partitioning: false,
             use_shardy_partitioner: false,
+            undivided: false,
             flags: BTreeMap::new(),
         }
     }
@@ -89,7 +94,7 @@ impl CompileOptions {
         Ok(())
     }
 
-    /// The serialized `xla.CompileOptionsProto`.
+    /// The serialized `xla.CompileOptionsProto`, which has no place for `undivided`.
     pub fn to_bytes(&self) -> Vec<u8> {
         let overrides = self.flags.iter().map(|(name, value)| (name.clone(), value.to_proto()));
         let proto = CompileOptionsProto {

@@ -58,6 +58,26 @@ fn the_signature_is_read_from_the_program() {
 }
 
 #[test]
+fn a_program_is_divided_unless_asked_not_to_be() {
+    let client = client();
+    let program = "func.func @main(%x: tensor<1048576xf32>) -> tensor<1048576xf32> {
+      %out = stablehlo.exponential %x : tensor<1048576xf32>
+      return %out : tensor<1048576xf32>
+    }";
+    let made = |undivided| {
+        let options = CompileOptions { undivided, ..CompileOptions::default() };
+        client.compile(program.as_bytes(), &options, None).and_then(|made| made.serialize()).expect("compiles")
+    };
+    // Where XLA notes how many threads an op is for.
+    let note = b"outer_dimension_partitions";
+    let is_divided = |made: Vec<u8>| made.windows(note.len()).any(|bytes| bytes == note);
+    let there_are_several = std::thread::available_parallelism().expect("known").get() > 1;
+    for undivided in [false, true, false] {
+        assert_eq!(is_divided(made(undivided)), there_are_several && !undivided);
+    }
+}
+
+#[test]
 fn the_optimized_program_reads_as_hlo() {
     let client = client();
     let text = compile(&client, SOFTMAX).optimized_program().expect("kept").to_text().expect("decodes");

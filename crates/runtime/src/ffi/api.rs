@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+use super::processors::Processors;
 use super::sys::{self, CStruct, PJRT_Error, PJRT_NamedValue, Zeroable};
 use super::table::{self, Args, PJRT_Api};
 use crate::error::{ApiVersion, Error, ErrorCode, PluginError, Result};
@@ -23,6 +24,7 @@ pub(crate) struct Api {
     pub(crate) path: PathBuf,
     /// The version that the plugin speaks.
     pub(crate) version: ApiVersion,
+    processors: Processors,
 }
 
 // SAFETY: the table is never written after loading, and PJRT functions may be called from any thread.
@@ -88,7 +90,7 @@ impl Api {
         }
         let entry = *entry as usize;
         std::mem::forget(library);
-        let api = Api { table, entry, path: path.to_owned(), version };
+        let api = Api { table, entry, path: path.to_owned(), version, processors: Processors::default() };
         // SAFETY: the arguments hold nothing.
         unsafe { api.call(sys::PJRT_Plugin_Initialize_Args::zeroed()) }?;
         Ok(api)
@@ -97,6 +99,11 @@ impl Api {
     /// Has the plugin, one for the CPU, take its large blocks of memory from the pool. Whether it does.
     pub(crate) fn keep_memory(&self) -> bool {
         super::pool::serve(self.entry as *const c_void)
+    }
+
+    /// Runs `compile`, in which the plugin, one for the CPU, divides no op among threads.
+    pub(super) fn undivided<T>(&self, compile: impl FnOnce() -> T) -> T {
+        self.processors.undivided(self.entry as *const c_void, compile)
     }
 
     /// The first of the plugin's extensions, null for none.

@@ -11,6 +11,7 @@ use super::executable::RawExecutable;
 use super::host::AlignedBytes;
 use super::sys::{self, PJRT_Buffer, PJRT_Client, PJRT_Device, PJRT_DeviceDescription, Zeroable};
 use super::table::Args;
+use crate::compile_options::CompileOptions;
 use crate::error::{Error, Result};
 use crate::types::TensorType;
 
@@ -196,7 +197,15 @@ impl RawClient {
     }
 
     /// Compiles `program`, given in MLIR text or bytecode, with serialized `options`.
-    pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &[u8]) -> Result<RawExecutable> {
+    pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &CompileOptions) -> Result<RawExecutable> {
+        let bytes = options.to_bytes();
+        if options.undivided {
+            return self.api.undivided(|| self.compile_with(program, &bytes));
+        }
+        self.compile_with(program, &bytes)
+    }
+
+    fn compile_with(self: &Arc<Self>, program: &[u8], options: &[u8]) -> Result<RawExecutable> {
         let mut program = Source::new(program)?;
         let args = sys::PJRT_Client_Compile_Args {
             client: self.ptr.as_ptr(),

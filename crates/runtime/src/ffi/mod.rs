@@ -35,6 +35,7 @@ mod launch;
 mod layout_test;
 mod locked;
 mod pool;
+mod processors;
 mod scan;
 mod scatter;
 mod scratch;
