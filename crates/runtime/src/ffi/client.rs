@@ -196,7 +196,7 @@ impl RawClient {
         })
     }
 
-    /// Compiles `program`, given in MLIR text or bytecode, with serialized `options`.
+    /// Compiles `program`, given in MLIR text or bytecode.
     pub(crate) fn compile(self: &Arc<Self>, program: &[u8], options: &CompileOptions) -> Result<RawExecutable> {
         let bytes = options.to_bytes();
         if options.undivided {
