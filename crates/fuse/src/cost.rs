@@ -102,6 +102,7 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::SelectAndScatter { .. } | Op::Scatter(_) | Op::HostScatter(_) | Op::HostScan(_) => {
             moved() + thousands(numel(args[0]), r.cheap)
         }
+        Op::HostRows => moved() + thousands(results + args.iter().map(|t| numel(t)).sum::<u64>(), r.cheap),
         Op::Sort { .. } => moved() + thousands(results.saturating_mul(20), r.cheap),
         Op::HostSort(_) => moved() + thousands(numel(args[0]).saturating_mul(10), r.cheap),
         Op::Fft { lengths, .. } => moved() + thousands(results.saturating_mul(butterflies(lengths)), r.cheap),

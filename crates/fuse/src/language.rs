@@ -67,12 +67,13 @@ pub enum Kind {
     HostBarrier,
     HostUnary,
     HostBinary,
+    HostRows,
     HostScan,
     HostScatter,
     HostSort,
 }
 
-const KINDS: [(&str, Kind); 37] = [
+const KINDS: [(&str, Kind); 38] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -107,6 +108,7 @@ const KINDS: [(&str, Kind); 37] = [
     ("host_barrier", Kind::HostBarrier),
     ("host_unary", Kind::HostUnary),
     ("host_binary", Kind::HostBinary),
+    ("host_rows", Kind::HostRows),
     ("host_scan", Kind::HostScan),
     ("host_scatter", Kind::HostScatter),
     ("host_sort", Kind::HostSort),
@@ -155,6 +157,7 @@ impl Head {
             Op::HostBarrier => Kind::HostBarrier,
             Op::HostUnary(_) => Kind::HostUnary,
             Op::HostBinary(_) => Kind::HostBinary,
+            Op::HostRows => Kind::HostRows,
             Op::HostScan(_) => Kind::HostScan,
             Op::HostScatter(_) => Kind::HostScatter,
             Op::HostSort(_) => Kind::HostSort,

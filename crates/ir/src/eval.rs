@@ -128,7 +128,9 @@ impl Evaluation {
         let results = match node.op {
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
-            Op::Lapack { .. } | Op::Routine(_) => self.run(node.bodies.first().ok_or_else(lost)?, &args)?,
+            Op::Lapack { .. } | Op::Routine(_) | Op::HostRows => {
+                self.run(node.bodies.first().ok_or_else(lost)?, &args)?
+            }
             _ => tensors(node, &args)?,
         };
         let types = results.iter().map(|r| &r.ty);

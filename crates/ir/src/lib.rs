@@ -32,6 +32,7 @@ pub mod op;
 pub mod ops;
 pub mod overwrite;
 pub mod reshape;
+pub mod rows;
 mod scatters;
 pub mod sharding;
 mod strided;

@@ -294,6 +294,7 @@ impl<'s, 'c> Scope<'s, 'c> {
             | Op::HostScatter(_)
             | Op::HostSort(_) => self.asked_of_the_host(hlo(CALL), &node.op, types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
+            Op::HostRows => self.host_rows(hlo(CALL), node, types)?,
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
             Op::Lapack { .. } => return self.said_in_ops(node, args),
             Op::Routine(of) => self.routine(*of, args)?,
@@ -409,6 +410,15 @@ impl<'s, 'c> Scope<'s, 'c> {
         let ranks: SmallVec<[usize; 4]> = types.iter().map(|ty| ty.rank()).collect();
         let results = [&ranks[..1], &ranks[..usize::from(call.places)], &ranks[1..]].concat();
         self.host_call(i, hostcall::Sort::TARGET, &call.encode(), types, &results)
+    }
+
+    fn host_rows(&self, i: Instruction<'c>, node: &Node, types: &[&TensorType]) -> Result<Instruction<'c>> {
+        let call = node.bodies.first().and_then(|body| ir::rows::hosted(body));
+        let (Some(call), Type::Tuple(results)) = (call, &node.ty) else {
+            return Err(internal("the host has no such rows"));
+        };
+        let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
+        self.host_call(i, hostcall::Rows::TARGET, &call.encode(), types, &ranks)
     }
 
     fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {

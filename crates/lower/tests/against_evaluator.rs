@@ -12,6 +12,8 @@ mod hosts;
 mod judge;
 mod machine;
 mod programs;
+#[path = "against_evaluator/rows.rs"]
+mod rows;
 
 use ir::op::*;
 use ir::{

@@ -70,6 +70,7 @@ impl Machine {
             }
             Op::HostUnary(_) | Op::HostBinary(_) => vector(results, self.transcendentals),
             Op::HostScan(_) => vector(results, self.arithmetic),
+            Op::HostRows => vector(results + args.iter().map(|t| numel(t)).sum::<u64>(), self.arithmetic),
             Op::Reduce { .. } => vector(args.iter().map(|t| numel(t)).sum(), self.arithmetic),
             Op::ReduceWindow { window, .. } | Op::SelectAndScatter { window } => {
                 let size: u64 = window.size.iter().map(|&s| s as u64).product();

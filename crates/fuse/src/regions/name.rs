@@ -252,6 +252,7 @@ impl Named<'_> {
             Op::Reduce { reducer, .. } => reducer_word(*reducer),
             Op::ReduceWindow { reducer: Reducer::Add, .. } => "sum_pool",
             Op::ReduceWindow { .. } => "max_pool",
+            Op::HostRows => "rows",
             Op::HostScan(_) => "scan",
             Op::SelectAndScatter { .. } => "max_pool_backward",
             Op::Transpose { .. } => "transpose",

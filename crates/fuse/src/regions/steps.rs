@@ -339,6 +339,7 @@ fn kind(op: &Op) -> Kind {
         | Op::Fft { .. }
         | Op::HostUnary(_)
         | Op::HostBinary(_)
+        | Op::HostRows
         | Op::HostScan(_)
         | Op::HostScatter(_)
         | Op::HostSort(_)

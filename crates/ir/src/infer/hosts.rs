@@ -3,9 +3,11 @@
 use super::{arity, one_or_tuple, unary};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::graph::Graph;
 use crate::op::{Binary, Op, Scan, SortedPart, Unary};
 use crate::types::{TensorType, Type};
 use crate::{ensure, invalid};
+use std::sync::Arc;
 
 pub(super) fn infer(op: &Op, args: &[&TensorType]) -> Result<Type> {
     match op {
@@ -15,6 +17,12 @@ pub(super) fn infer(op: &Op, args: &[&TensorType]) -> Result<Type> {
         Op::HostSort(s) => sort(s, args),
         _ => invalid!("{op:?} has its type elsewhere"),
     }
+}
+
+/// The type of what a body gives, if the host computes that.
+pub(super) fn rows(gives: Type, bodies: &[Arc<Graph>]) -> Result<Type> {
+    ensure!(bodies.first().is_some_and(|body| crate::rows::hosted(body).is_some()), "the host has no such rows");
+    Ok(gives)
 }
 
 /// Whether the host computes functions of such elements.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A judge whose programs may ask.
-fn asking() -> Judge {
+pub(super) fn asking() -> Judge {
     let j = Judge::new();
     let (_dir, library) = blas::blas(0);
     j.machine().plugin().offer_products(&library).unwrap();

@@ -20,7 +20,7 @@ use super::lapack::{self, Complex, Kind, Scalar, Tensor};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Scan, Scatter, Sort};
+use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Rows, Scan, Scatter, Sort};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -178,11 +178,12 @@ struct PJRT_FFI_Extension {
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 8] = [
+const CALLS: [(&str, Handler); 9] = [
     (Product::TARGET, handle::<Product>),
     (Convolution::TARGET, handle::<Convolution>),
     (Function::TARGET, function),
     (Lapack::TARGET, factorisation),
+    (Rows::TARGET, rows),
     (Scan::TARGET, scan),
     (Scatter::TARGET, scatter),
     (Sort::TARGET, sort),
@@ -265,6 +266,12 @@ unsafe extern "C" fn function(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
 unsafe extern "C" fn factorisation(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| factor(frame)) }
+}
+
+/// The handler of calls that ask for [`Rows`].
+unsafe extern "C" fn rows(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| elements::rows_all(frame)) }
 }
 
 /// The handler of calls that ask for a [`Scan`].

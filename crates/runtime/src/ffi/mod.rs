@@ -36,6 +36,7 @@ mod layout_test;
 mod locked;
 mod pool;
 mod processors;
+mod rows;
 mod scan;
 mod scatter;
 mod scratch;

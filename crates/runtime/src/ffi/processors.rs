@@ -27,10 +27,24 @@ impl Processors {
         let affinity = affinity as unsafe extern "C" fn(libc::pid_t, usize, *mut libc::cpu_set_t) -> c_int;
         // SAFETY: the loader has loaded the library, and the function is what it replaces.
         let replace = || unsafe { imports::replace(inside, &[(c"sched_getaffinity", affinity as *const c_void)]) };
-        UNDIVIDED.set(*self.answered_here.get_or_init(replace));
-        let compiled = compile();
+        let _answer = Answer::of_one(*self.answered_here.get_or_init(replace));
+        compile()
+    }
+}
+
+/// While it lives, this thread is told of one processor, if so `wanted`.
+struct Answer;
+
+impl Answer {
+    fn of_one(wanted: bool) -> Answer {
+        UNDIVIDED.set(wanted);
+        Answer
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
         UNDIVIDED.set(false);
-        compiled
     }
 }
 

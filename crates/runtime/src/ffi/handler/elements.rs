@@ -1,11 +1,48 @@
-//! Scans, scatters and sorts that programs ask for.
+//! Rows, scans, scatters and sorts that programs ask for.
 
 use super::*;
 use crate::ffi::combining::Number;
+use crate::ffi::rows;
 use crate::ffi::scan::{self, Places, Scanned};
 use crate::ffi::scatter::{self, Counts};
 use crate::ffi::sort::{self, Float, Key, Other, Signed, Unsigned};
 use hostcall::Lengths;
+
+/// Computes what `frame` asks for of rows; `None` if that is no such call.
+pub(super) unsafe fn rows_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (asked, (args, rets)) = unsafe { (Rows::decode(numbers(&frame.attrs)?)?, operands(frame)?) };
+    let dtype = rets.first()?.dtype;
+    let (wanted, made) = asked.sizes();
+    let is_of = |arg: &XLA_FFI_Buffer, truths: bool| arg.dtype == if truths { XLA_FFI_DataType_PRED } else { dtype };
+    // SAFETY: likewise.
+    let fits = unsafe {
+        args.len() == wanted.len()
+            && rets.len() == made.len()
+            && args.iter().zip(&asked.operands).all(|(arg, operand)| is_of(arg, operand.truths))
+            && rets.iter().all(|ret| ret.dtype == dtype)
+            && args.iter().zip(&wanted).chain(rets.iter().zip(&made)).all(|(buffer, &size)| len(buffer) == Some(size))
+    };
+    if !fits {
+        return None;
+    }
+    match dtype {
+        // SAFETY: operands and results have this type, and so many elements.
+        XLA_FFI_DataType_F32 => unsafe { rows_in::<f32>(frame, &asked, &args, &rets) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { rows_in::<f64>(frame, &asked, &args, &rets) },
+        _ => return None,
+    }
+    Some(())
+}
+
+unsafe fn rows_in<T: rows::Real>(frame: &XLA_FFI_CallFrame, asked: &Rows, args: &Buffers<'_>, rets: &Buffers<'_>) {
+    let operands: SmallVec<[*const c_void; 8]> = args.iter().map(|arg| arg.data.cast_const()).collect();
+    let results: SmallVec<[*mut T; 4]> = rets.iter().map(|ret| ret.data.cast()).collect();
+    let (at, pool) = (rows::Places { operands: &operands, results: &results }, Pool(frame));
+    // SAFETY: forwarded to the caller; XLA gives a result to one call.
+    unsafe { rows::computed(asked, at, &pool, pool.threads()) };
+}
 
 /// Computes the scan that `frame` asks for; `None` if that is no such call.
 pub(super) unsafe fn scan_all(frame: &XLA_FFI_CallFrame) -> Option<()> {

@@ -1,0 +1,400 @@
+//! Which ops around a reduction of rows are computed in the same pass.
+
+use crate::measure::is_elementwise;
+use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, Shape, TensorType, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BinaryHeap;
+
+/// How far from a reduction ops are looked for.
+const NEAR: usize = 128;
+/// The most ops of a region.
+const MOST: usize = 40;
+
+/// Ops that are computed in one pass over rows.
+pub(super) struct Region {
+    /// The reduction that it was found by.
+    pub(super) seed: usize,
+    /// In order.
+    pub(super) nodes: Vec<usize>,
+    /// What is computed, of the values that are given.
+    pub(super) body: Graph,
+    pub(super) given: Vec<ValueId>,
+    /// The nodes whose values the body gives.
+    pub(super) gives: Vec<usize>,
+}
+
+/// What stands at a place of the graph's order.
+pub(super) enum Item {
+    Node(usize),
+    Region(Region),
+}
+
+/// A graph whose ops become regions, one after the other.
+pub(super) struct Regions<'a> {
+    graph: &'a Graph,
+    with_functions: bool,
+    items: Vec<Option<Item>>,
+    /// Of items, as they are to be computed.
+    order: Vec<usize>,
+    /// Where in the order each item is.
+    position: Vec<usize>,
+    /// The item that makes each node's value.
+    item_of: Vec<usize>,
+    readers: Vec<Vec<usize>>,
+    is_output: Vec<bool>,
+}
+
+impl<'a> Regions<'a> {
+    pub(super) fn of(graph: &'a Graph, with_functions: bool) -> Regions<'a> {
+        let count = graph.nodes().len();
+        let mut readers = vec![vec![]; count];
+        for (i, node) in graph.nodes().iter().enumerate() {
+            node.operands.iter().for_each(|v| readers[v.index()].push(i));
+        }
+        let mut is_output = vec![false; count];
+        graph.outputs.iter().for_each(|output| is_output[output.value.index()] = true);
+        let all = || (0..count).collect::<Vec<usize>>();
+        let items = (0..count).map(|i| Some(Item::Node(i))).collect();
+        Regions { graph, with_functions, items, order: all(), position: all(), item_of: all(), readers, is_output }
+    }
+
+    /// What is at place `at`, if the order is so long: a node, or none.
+    pub(super) fn at(&self, at: usize) -> Option<Option<usize>> {
+        let item = self.order.get(at)?;
+        Some(match self.items[*item] {
+            Some(Item::Node(node)) => Some(node),
+            _ => None,
+        })
+    }
+
+    /// All items, in order.
+    pub(super) fn into_items(mut self) -> impl Iterator<Item = Item> {
+        self.order.into_iter().filter_map(move |item| self.items[item].take())
+    }
+
+    /// The region around the reduction `seed`.
+    pub(super) fn grow(&self, seed: usize) -> Option<Region> {
+        let largest = Growing::around(self, seed).and_then(|growing| growing.finish(seed));
+        largest.or_else(|| Growing::alone(self, seed)?.finish(seed))
+    }
+
+    /// `region`, which was found at place `at`, stands where its last op stood, before all that reads it.
+    pub(super) fn settle(&mut self, region: Region, at: usize) {
+        let (first, last) = region
+            .nodes
+            .iter()
+            .map(|&node| self.position[self.item_of[node]])
+            .fold((at, at), |(first, last), position| (first.min(position), last.max(position)));
+        let own = self.items.len();
+        self.position.push(last);
+        for &node in &region.nodes {
+            self.items[self.item_of[node]] = None;
+            self.item_of[node] = own;
+        }
+        self.items.push(Some(Item::Region(region)));
+        let mut late: FxHashSet<usize> = [own].into_iter().collect();
+        let (mut before, mut after) = (vec![], vec![]);
+        for &item in &self.order[first..=last] {
+            let reads_late = self.reads(item).any(|v| late.contains(&self.item_of[v.index()]));
+            match (&self.items[item], reads_late) {
+                (None, _) => {}
+                (_, true) => {
+                    late.insert(item);
+                    after.push(item);
+                }
+                _ => before.push(item),
+            }
+        }
+        let gone = last + 1 - first - before.len() - after.len();
+        // What is gone leaves places behind, so that all others stay where they are.
+        let empty = self.items.len();
+        self.items.push(None);
+        self.position.push(first);
+        let all = std::iter::repeat_n(empty, gone - 1).chain(before).chain([own]).chain(after);
+        for (place, item) in (first..=last).zip(all) {
+            self.order[place] = item;
+            self.position[item] = place;
+        }
+    }
+
+    fn reads(&self, item: usize) -> impl Iterator<Item = ValueId> + '_ {
+        let values = match &self.items[item] {
+            Some(Item::Node(node)) => &self.graph.nodes()[*node].operands[..],
+            Some(Item::Region(region)) => &region.given,
+            None => &[],
+        };
+        values.iter().copied()
+    }
+
+    fn position_of(&self, node: usize) -> usize {
+        self.position[self.item_of[node]]
+    }
+
+    /// Whether `node` is in no region yet.
+    fn is_free(&self, node: usize) -> bool {
+        matches!(self.items[self.item_of[node]], Some(Item::Node(_)))
+    }
+}
+
+/// A region that grows.
+struct Growing<'a, 'g> {
+    regions: &'a Regions<'g>,
+    /// The tensor whose rows they are, and how many of its dimensions count them.
+    whole: TensorType,
+    dims: Dims,
+    own: FxHashSet<usize>,
+    /// Whole tensors that it reads.
+    reads: FxHashSet<usize>,
+}
+
+impl<'a, 'g> Growing<'a, 'g> {
+    fn alone(regions: &'a Regions<'g>, seed: usize) -> Option<Growing<'a, 'g>> {
+        let node = &regions.graph.nodes()[seed];
+        let Op::Reduce { dims, .. } = &node.op else { return None };
+        let whole = regions.graph.tensor_type(node.operands[0])?.clone();
+        let own = [seed].into_iter().collect();
+        let reads = [node.operands[0].index()].into_iter().collect();
+        Some(Growing { regions, whole, dims: dims.clone(), own, reads })
+    }
+
+    fn around(regions: &'a Regions<'g>, seed: usize) -> Option<Growing<'a, 'g>> {
+        let mut growing = Growing::alone(regions, seed)?;
+        growing.reads.clear();
+        let at = regions.position_of(seed);
+        growing.absorb(seed, at);
+        growing.follow(at);
+        Some(growing)
+    }
+
+    fn node(&self, i: usize) -> &'g Node {
+        &self.regions.graph.nodes()[i]
+    }
+
+    /// Takes in what makes the operands of `node`, as far as nothing reads that which comes before place `at`.
+    fn absorb(&mut self, node: usize, at: usize) {
+        let mut open: BinaryHeap<(usize, usize)> = BinaryHeap::new();
+        let push = |open: &mut BinaryHeap<_>, node: &Node| {
+            open.extend(node.operands.iter().map(|v| (self.regions.position_of(v.index()), v.index())));
+        };
+        push(&mut open, self.node(node));
+        while let Some((position, i)) = open.pop() {
+            let made = &self.regions.graph.nodes()[i];
+            if self.own.contains(&i) || made.ty.tensor().is_none_or(|ty| ty.shape != self.whole.shape) {
+                continue;
+            }
+            let is_near = position + NEAR > at && self.own.len() < MOST && self.regions.is_free(i);
+            let read_late = |&reader: &usize| self.own.contains(&reader) || self.regions.position_of(reader) > at;
+            if is_near && self.computes(i) && self.regions.readers[i].iter().all(read_late) {
+                self.own.insert(i);
+                open.extend(made.operands.iter().map(|v| (self.regions.position_of(v.index()), v.index())));
+            } else if !matches!(made.op, Op::BroadcastInDim { .. } | Op::Constant(_)) {
+                self.reads.insert(i);
+            }
+        }
+    }
+
+    /// Takes in what reads the region behind place `at`, unless it also reads what is computed of it elsewhere.
+    fn follow(&mut self, at: usize) {
+        let regions = self.regions;
+        let mut elsewhere: FxHashSet<usize> = FxHashSet::default();
+        for place in at + 1..regions.order.len().min(at + NEAR) {
+            let item = regions.order[place];
+            let makes = |v: &ValueId| regions.item_of[v.index()];
+            let operands: Vec<ValueId> = regions.reads(item).collect();
+            if operands.iter().any(|v| elsewhere.contains(&makes(v))) {
+                elsewhere.insert(item);
+                continue;
+            }
+            let reads_own = operands.iter().any(|v| self.own.contains(&v.index()));
+            let Some(Item::Node(node)) = regions.items[item] else {
+                if reads_own {
+                    elsewhere.insert(item);
+                }
+                continue;
+            };
+            if self.own.contains(&node) {
+                continue;
+            }
+            let joins = reads_own || self.reduces_the_same(node);
+            if joins && self.own.len() < MOST && self.takes(node) {
+                self.own.insert(node);
+                self.absorb(node, place);
+            } else if reads_own {
+                elsewhere.insert(item);
+            }
+        }
+    }
+
+    /// Whether `node` reduces rows of what the region reads, too.
+    fn reduces_the_same(&self, node: usize) -> bool {
+        let is_one = matches!(&self.node(node).op, Op::Reduce { dims, .. } if *dims == self.dims);
+        is_one && self.shares(self.node(node).operands[0].index(), 3)
+    }
+
+    fn shares(&self, value: usize, steps: usize) -> bool {
+        let node = self.node(value);
+        self.reads.contains(&value)
+            || (steps > 0
+                && is_elementwise(&node.op)
+                && node.operands.iter().any(|v| self.shares(v.index(), steps - 1)))
+    }
+
+    /// Whether `node` may be computed with the rows, given its operands.
+    fn takes(&self, node: usize) -> bool {
+        let of = self.node(node);
+        let Some(ty) = of.ty.tensor() else { return false };
+        match &of.op {
+            Op::Reduce { reducer, dims } => {
+                let given = self.regions.graph.tensor_type(of.operands[0]);
+                *dims == self.dims && given == Some(&self.whole) && reducer.hosted().is_some()
+            }
+            Op::BroadcastInDim { .. } => ty.shape == self.whole.shape && self.own.contains(&of.operands[0].index()),
+            Op::Reshape { .. } => self.counts_rows(&ty.shape) && self.own.contains(&of.operands[0].index()),
+            _ => self.computes(node),
+        }
+    }
+
+    /// Whether `node` is elementwise, of whole rows or of numbers of them, and the host computes it.
+    fn computes(&self, node: usize) -> bool {
+        let of = self.node(node);
+        let Some(ty) = of.ty.tensor() else { return false };
+        let is_whole = ty.shape == self.whole.shape;
+        let with_functions = self.regions.with_functions;
+        let float = self.whole.dtype;
+        let are_of_type = |v: &ValueId| {
+            self.regions.graph.tensor_type(*v).is_some_and(|t| t.dtype == float || t.dtype == DType::Bool)
+        };
+        let fits = (ty.dtype == float || ty.dtype == DType::Bool) && of.operands.iter().all(are_of_type);
+        let is_computed = match &of.op {
+            Op::Unary(ir::Unary::Not) => ty.dtype == DType::Bool,
+            Op::Unary(u) => {
+                ir::rows::of_one(*u).is_some_and(|f| is_exact(f) || with_functions && in_vectors(f, float, is_whole))
+            }
+            Op::Binary(b) => ir::rows::of_two(*b, ty.dtype == DType::Bool).is_some(),
+            Op::Compare(_) | Op::Select => true,
+            Op::Convert { .. } => {
+                ty.dtype == float
+                    && self.regions.graph.tensor_type(of.operands[0]).is_some_and(|t| t.dtype == DType::Bool)
+            }
+            _ => false,
+        };
+        fits && is_computed && (is_whole || self.counts_rows(&ty.shape))
+    }
+
+    fn counts_rows(&self, shape: &[usize]) -> bool {
+        let many = |extents: &[usize]| extents.iter().copied().filter(|&extent| extent != 1).collect::<Shape>();
+        many(shape) == many(&self.whole.shape[..self.whole.rank() - self.dims.len()])
+    }
+
+    /// The region, if it is one that the host computes and that is worth it.
+    fn finish(self, seed: usize) -> Option<Region> {
+        let graph = self.regions.graph;
+        let mut nodes: Vec<usize> = self.own.iter().copied().collect();
+        nodes.sort_unstable_by_key(|&node| self.regions.position_of(node));
+        let mut body = Body {
+            graph,
+            whole: &self.whole,
+            own: &self.own,
+            to: Graph::new("rows"),
+            values: FxHashMap::default(),
+            given: vec![],
+        };
+        for &node in &nodes {
+            body.copy(node);
+        }
+        let is_read = |&node: &usize| {
+            let outside = |reader: &usize| !self.own.contains(reader);
+            self.regions.is_output[node] || self.regions.readers[node].iter().any(outside)
+        };
+        let gives: Vec<usize> = nodes.iter().copied().filter(is_read).collect();
+        for (i, &node) in gives.iter().enumerate() {
+            body.give(i, node)?;
+        }
+        let Body { to, given, .. } = body;
+        let body = to.without_dead_nodes();
+        ir::rows::hosted(&body)?;
+        Some(Region { seed, nodes, body, given, gives })
+    }
+}
+
+/// Whether a function gives the same as XLA's own.
+fn is_exact(of: hostcall::OfOne) -> bool {
+    matches!(of, hostcall::OfOne::Abs | hostcall::OfOne::Negate | hostcall::OfOne::Sqrt)
+}
+
+/// Whether the host computes it in vectors; of a number of each row it need not.
+fn in_vectors(of: hostcall::OfOne, dtype: DType, is_whole: bool) -> bool {
+    use hostcall::OfOne::{Exponential, Log, Logistic};
+    !is_whole || of != Log && (dtype == DType::F32 || !matches!(of, Exponential | Logistic))
+}
+
+/// The body of a region being built.
+struct Body<'a> {
+    graph: &'a Graph,
+    whole: &'a TensorType,
+    own: &'a FxHashSet<usize>,
+    to: Graph,
+    values: FxHashMap<usize, ValueId>,
+    given: Vec<ValueId>,
+}
+
+impl Body<'_> {
+    /// Appends a node of the region.
+    fn copy(&mut self, node: usize) {
+        let of = &self.graph.nodes()[node];
+        let operands: Operands = of.operands.iter().map(|&v| self.value(v)).collect();
+        let made = self.to.push(Node { operands, loc: ir::LocId::UNKNOWN, ..of.clone() });
+        self.values.insert(node, made);
+    }
+
+    /// What stands for `v`: what is filled with a number is made anew, what is broadcast is given as it is before.
+    fn value(&mut self, v: ValueId) -> ValueId {
+        if let Some(&known) = self.values.get(&v.index()) {
+            return known;
+        }
+        let node = self.graph.node(v);
+        let made = match &node.op {
+            Op::Constant(literal) if literal.is_splat() => self.again(node, &[]),
+            Op::BroadcastInDim { .. } if !self.own.contains(&v.index()) && self.is_spread(node) => {
+                let of = node.operands[0];
+                let number = matches!(&self.graph.node(of).op, Op::Constant(literal) if literal.is_splat());
+                let of = if number { self.value(of) } else { self.input(of) };
+                self.again(node, &[of])
+            }
+            _ => self.input(v),
+        };
+        self.values.insert(v.index(), made);
+        made
+    }
+
+    fn is_spread(&self, node: &Node) -> bool {
+        node.ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape || ty.numel() == 1)
+    }
+
+    fn again(&mut self, node: &Node, operands: &[ValueId]) -> ValueId {
+        let operands = Operands::from_slice(operands);
+        self.to.push(Node { operands, loc: ir::LocId::UNKNOWN, ..node.clone() })
+    }
+
+    /// A new input, which is given `v`. Broadcasts have each their own.
+    fn input(&mut self, v: ValueId) -> ValueId {
+        let index = self.given.len();
+        self.given.push(v);
+        let node = Node {
+            op: Op::Input { index },
+            operands: Operands::new(),
+            bodies: vec![],
+            ty: self.graph.ty(v).clone(),
+            loc: ir::LocId::UNKNOWN,
+        };
+        let value = self.to.push(node);
+        self.to.inputs.push(Input { name: format!("given{index}"), kind: InputKind::User, value });
+        value
+    }
+
+    fn give(&mut self, i: usize, node: usize) -> Option<()> {
+        let value = *self.values.get(&node)?;
+        self.to.outputs.push(Output { name: format!("made{i}"), kind: OutputKind::User, value });
+        Some(())
+    }
+}

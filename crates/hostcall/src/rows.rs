@@ -1,0 +1,336 @@
+//! Rows: what is computed of each row by itself, such as its sum, or its softmax.
+
+use crate::Combines;
+use crate::share::{cut, parts, size};
+use std::ops::Range;
+
+/// What an element takes for each step, in multiplications.
+const WORK: usize = 2;
+
+/// The most operands and steps there are, and the most dimensions.
+const MOST: usize = 64;
+
+/// A function of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // as `ir` names them
+pub enum OfOne {
+    Abs,
+    Exponential,
+    Log,
+    Logistic,
+    Negate,
+    Rsqrt,
+    Sqrt,
+}
+
+/// A function of two numbers. Comparisons give one for true and nought for false.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum OfTwo {
+    Add,
+    Divide,
+    Equal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    /// NaN if either is.
+    Maximum,
+    /// NaN if either is.
+    Minimum,
+    Multiply,
+    NotEqual,
+    Subtract,
+}
+
+impl OfOne {
+    /// All of them, by their number.
+    pub const ALL: [OfOne; 7] =
+        [OfOne::Abs, OfOne::Exponential, OfOne::Log, OfOne::Logistic, OfOne::Negate, OfOne::Rsqrt, OfOne::Sqrt];
+}
+
+impl OfTwo {
+    /// All of them, by their number.
+    pub const ALL: [OfTwo; 12] = [
+        OfTwo::Add,
+        OfTwo::Divide,
+        OfTwo::Equal,
+        OfTwo::Greater,
+        OfTwo::GreaterEqual,
+        OfTwo::Less,
+        OfTwo::LessEqual,
+        OfTwo::Maximum,
+        OfTwo::Minimum,
+        OfTwo::Multiply,
+        OfTwo::NotEqual,
+        OfTwo::Subtract,
+    ];
+}
+
+/// What a step makes of values before it, which are told by their numbers: first those of the operands, then of the steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// The number.
+    Constant(f64),
+    /// The function of a value.
+    One(OfOne, usize),
+    /// The function of two.
+    Two(OfTwo, usize, usize),
+    /// The second where the first is not nought, else the third.
+    Select(usize, usize, usize),
+    /// Of each row the elements combined. Sums are added up in lanes, floats of 32 bits as such.
+    Reduce(Combines, usize),
+}
+
+impl Step {
+    /// The values it reads.
+    pub fn reads(self) -> impl Iterator<Item = usize> {
+        let values = match self {
+            Step::Constant(_) => [None; 3],
+            Step::One(_, a) | Step::Reduce(_, a) => [Some(a), None, None],
+            Step::Two(_, a, b) => [Some(a), Some(b), None],
+            Step::Select(a, b, c) => [Some(a), Some(b), Some(c)],
+        };
+        values.into_iter().flatten()
+    }
+}
+
+/// An operand, whose elements are in row-major order of the dimensions it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// Which of the dimensions it has, the first as the least bit; along others it is the same. Of a row's all or none.
+    pub has: u64,
+    /// Whether it holds truth values, of a byte each.
+    pub truths: bool,
+}
+
+/// Steps that are taken for each row of a tensor. Values hold an element for each place of a row, or one number for all of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rows {
+    /// Extents of the tensor.
+    pub extents: Vec<usize>,
+    /// How many of its dimensions count rows; the others, at least one, are a row's.
+    pub outer: usize,
+    /// What is given.
+    pub operands: Vec<Operand>,
+    /// What is computed, in order.
+    pub steps: Vec<Step>,
+    /// The steps' values that are wanted, by number.
+    pub results: Vec<usize>,
+}
+
+impl Rows {
+    /// What programs call: `stablehlo.custom_call @torchtpu.rows(operands...)`.
+    pub const TARGET: &str = "torchtpu.rows";
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.extents[..self.outer].iter().product()
+    }
+
+    /// Elements of a row.
+    pub fn length(&self) -> usize {
+        self.extents[self.outer..].iter().product()
+    }
+
+    /// For each value, whether it holds an element for each place of a row.
+    pub fn are_whole(&self) -> Vec<bool> {
+        let rows = (1u64 << self.outer) - 1;
+        let mut whole: Vec<bool> = self.operands.iter().map(|operand| operand.has & !rows != 0).collect();
+        for step in &self.steps {
+            let is_reduced = matches!(step, Step::Reduce(..));
+            whole.push(!is_reduced && step.reads().any(|value| whole[value]));
+        }
+        whole
+    }
+
+    /// How many elements the operands have, and then the results.
+    pub fn sizes(&self) -> (Vec<usize>, Vec<usize>) {
+        let has = |operand: &Operand| {
+            let extents = self.extents.iter().enumerate();
+            extents.filter(|(d, _)| operand.has >> d & 1 == 1).map(|(_, extent)| extent).product()
+        };
+        let whole = self.are_whole();
+        let made = |&value: &usize| self.rows() * if whole[value] { self.length() } else { 1 };
+        (self.operands.iter().map(has).collect(), self.results.iter().map(made).collect())
+    }
+
+    /// As [`Rows::decode`] reads it.
+    pub fn encode(&self) -> Vec<i64> {
+        let count = |n: usize| n as i64;
+        let mut numbers = vec![count(self.extents.len()), count(self.outer)];
+        numbers.extend(self.extents.iter().map(|&extent| count(extent)));
+        numbers.push(count(self.operands.len()));
+        numbers.extend(self.operands.iter().flat_map(|o| [o.has as i64, o.truths.into()]));
+        numbers.push(count(self.steps.len()));
+        numbers.extend(self.steps.iter().flat_map(|&step| match step {
+            Step::Constant(number) => [0, number.to_bits() as i64, 0, 0],
+            Step::One(of, a) => [1, of as i64, count(a), 0],
+            Step::Two(of, a, b) => [2, of as i64, count(a), count(b)],
+            Step::Select(a, b, c) => [3, count(a), count(b), count(c)],
+            Step::Reduce(of, a) => [4, of as i64, count(a), 0],
+        }));
+        numbers.extend(self.results.iter().map(|&value| count(value)));
+        numbers
+    }
+
+    /// What [`Rows::encode`] wrote; `None` if it did not write this.
+    pub fn decode(numbers: &[i64]) -> Option<Rows> {
+        let mut left = Numbers(numbers);
+        let (rank, outer) = (left.below(MOST)?, left.below(MOST)?);
+        let extents = (0..rank).map(|_| left.below(1 << 48)).collect::<Option<Vec<_>>>()?;
+        let count = left.below(MOST)?;
+        let operands = (0..count).map(|_| left.operand(rank)).collect::<Option<Vec<_>>>()?;
+        let steps = left.below(MOST)?;
+        let steps = (0..steps).map(|i| left.step(count + i)).collect::<Option<Vec<_>>>()?;
+        let results = left.0.len();
+        let results = (0..results).map(|_| left.below(count + steps.len())).collect::<Option<Vec<_>>>()?;
+        let rows = Rows { extents, outer, operands, steps, results };
+        rows.is_sound().then_some(rows)
+    }
+
+    /// Whether the host takes it: everything in it is there, and small enough to be counted.
+    pub fn is_sound(&self) -> bool {
+        let count = self.operands.len() + self.steps.len();
+        let in_order = self.steps.iter().enumerate();
+        let few = self.extents.len() < MOST && self.operands.len() < MOST && self.steps.len() < MOST;
+        let mut in_order = in_order.map(|(i, step)| (self.operands.len() + i, step));
+        if !few || self.outer >= self.extents.len() || size(self.extents.iter().map(|&extent| extent.max(1))).is_none()
+        {
+            return false;
+        }
+        let inner = (self.outer..self.extents.len()).fold(0, |all, d| all | 1u64 << d);
+        if !self.operands.iter().all(|operand| [0, inner].contains(&(operand.has & inner))) {
+            return false;
+        }
+        let is_computed = |&value: &usize| (self.operands.len()..count).contains(&value);
+        if !in_order.all(|(at, step)| step.reads().all(|value| value < at)) || !self.results.iter().all(is_computed) {
+            return false;
+        }
+        let is_distinct = |i: usize| !self.results[..i].contains(&self.results[i]);
+        let whole = self.are_whole();
+        let reduced = self.steps.iter().filter_map(|step| match step {
+            Step::Reduce(_, value) => Some(*value),
+            _ => None,
+        });
+        (0..self.results.len()).all(is_distinct) && reduced.into_iter().all(|value| whole[value])
+    }
+
+    /// The rows, in parts that `threads` may take.
+    pub fn parts(&self, threads: usize) -> impl Iterator<Item = Range<usize>> {
+        let rows = self.rows();
+        let work = rows.saturating_mul(self.length()).saturating_mul(WORK * (self.steps.len() + self.operands.len()));
+        cut(rows, parts(work, threads), 1)
+    }
+}
+
+/// What is left to read.
+struct Numbers<'a>(&'a [i64]);
+
+impl Numbers<'_> {
+    fn next(&mut self) -> Option<i64> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn below(&mut self, limit: usize) -> Option<usize> {
+        usize::try_from(self.next()?).ok().filter(|&number| number < limit)
+    }
+
+    fn operand(&mut self, rank: usize) -> Option<Operand> {
+        let (has, truths) = (self.next()? as u64, self.below(2)? == 1);
+        (has >> rank == 0).then_some(Operand { has, truths })
+    }
+
+    /// A step that reads some of the first `values` values.
+    fn step(&mut self, values: usize) -> Option<Step> {
+        let kind = self.next()?;
+        let step = match kind {
+            0 => Step::Constant(f64::from_bits(self.next()? as u64)),
+            1 => Step::One(*OfOne::ALL.get(self.below(MOST)?)?, self.below(values)?),
+            2 => Step::Two(*OfTwo::ALL.get(self.below(MOST)?)?, self.below(values)?, self.below(values)?),
+            3 => Step::Select(self.below(values)?, self.below(values)?, self.below(values)?),
+            4 => Step::Reduce(*Combines::ALL.get(self.below(MOST)?)?, self.below(values)?),
+            _ => return None,
+        };
+        let unused = [2, 1, 0, 0, 1][kind as usize];
+        (0..unused).all(|_| self.next() == Some(0)).then_some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is far from the mean of each row, and the mean.
+    fn far() -> Rows {
+        Rows {
+            extents: vec![3, 5, 7],
+            outer: 2,
+            operands: vec![Operand { has: 0b111, truths: false }, Operand { has: 0b100, truths: true }],
+            steps: vec![
+                Step::Reduce(Combines::Sum, 0),
+                Step::Constant(1.0 / 7.0),
+                Step::Two(OfTwo::Multiply, 2, 3),
+                Step::Two(OfTwo::Subtract, 0, 4),
+                Step::One(OfOne::Abs, 5),
+                Step::Select(1, 6, 4),
+            ],
+            results: vec![7, 4],
+        }
+    }
+
+    #[test]
+    fn numbers_come_back() {
+        let rows = far();
+        assert_eq!(Rows::decode(&rows.encode()), Some(rows.clone()));
+        assert_eq!(rows.are_whole(), [true, true, false, false, false, true, true, true]);
+        assert_eq!(rows.sizes(), (vec![105, 7], vec![105, 15]));
+        for (i, of) in OfOne::ALL.into_iter().enumerate() {
+            assert_eq!(of as usize, i);
+        }
+        for (i, of) in OfTwo::ALL.into_iter().enumerate() {
+            assert_eq!(of as usize, i);
+        }
+    }
+
+    #[test]
+    fn what_was_not_written_is_refused() {
+        let numbers = far().encode();
+        for length in 0..numbers.len() - 2 {
+            let cut = Rows::decode(&numbers[..length]);
+            assert_eq!(cut, None, "the first {length}");
+        }
+        for (at, _) in numbers.iter().enumerate() {
+            for wrong in [-1, 65, i64::MAX] {
+                let mut numbers = numbers.clone();
+                numbers[at] = wrong;
+                let read = Rows::decode(&numbers);
+                assert!(read.is_none_or(|rows| rows.is_sound()), "{wrong} at {at}");
+            }
+        }
+        let wrong = [
+            Rows { outer: 3, ..far() },
+            Rows { extents: vec![usize::MAX >> 1, 5, 7], ..far() },
+            Rows { results: vec![0], ..far() },
+            Rows { results: vec![8], ..far() },
+            Rows { results: vec![7, 7], ..far() },
+            Rows { steps: vec![Step::Reduce(Combines::Sum, 0), Step::Reduce(Combines::Sum, 2)], ..far() },
+            Rows { steps: vec![Step::One(OfOne::Abs, 2)], ..far() },
+        ];
+        for rows in wrong {
+            assert_eq!(Rows::decode(&rows.encode()), None, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn parts_cover_all_rows_once() {
+        for (extents, threads) in [(vec![0, 7], 2), (vec![1, 1 << 20], 8), (vec![4096, 300], 2), (vec![31, 9, 999], 4)]
+        {
+            let rows = Rows { outer: extents.len() - 1, extents, ..far() };
+            let ends = rows.parts(threads).try_fold(0, |at, part| (part.start == at).then_some(part.end));
+            assert_eq!(ends, Some(rows.rows()));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What the host computes of rows: which graphs say that, and as which steps.
+
+use crate::graph::{Graph, Node};
+use crate::op::{Binary, Comparison, Op, Unary};
+use crate::{DType, Shape, TensorType, ValueId};
+use hostcall::{OfOne, OfTwo, Operand, Rows, Step};
+
+/// The steps that `graph` is, which takes rows and gives rows or numbers of them; `None` if the host does not compute such.
+///
+/// Its first reduction says what a row is: the dimensions that go away, which are the last, of the tensor's extents. Inputs are that
+/// tensor, or broadcast to it, or a number for each row; all else is elementwise, or a reduction of rows like the first.
+pub fn hosted(graph: &Graph) -> Option<Rows> {
+    let of_rows = |node: &Node| match &node.op {
+        Op::Reduce { dims, .. } => Some((graph.tensor_type(node.operands[0])?.clone(), dims.len())),
+        _ => None,
+    };
+    let (whole, inner) = graph.nodes().iter().find_map(of_rows)?;
+    let outer = whole.rank().checked_sub(inner)?;
+    let is_float = matches!(whole.dtype, DType::F32 | DType::F64);
+    let operands = vec![Operand { has: 0, truths: false }; graph.inputs.len()];
+    let placed = vec![None; operands.len()];
+    let rows = Rows { extents: whole.shape.to_vec(), outer, operands, steps: vec![], results: vec![] };
+    let mut reading = Reading { graph, whole, rows, placed, values: Vec::with_capacity(graph.nodes().len()) };
+    for node in graph.nodes() {
+        let value = reading.node(node)?;
+        reading.values.push(value);
+    }
+    for output in &graph.outputs {
+        let Value::Made { at, .. } = reading.values[output.value.index()] else { return None };
+        let ty = graph.tensor_type(output.value)?;
+        reading.rows.results.push(at);
+        let size = if reading.rows.are_whole()[at] { reading.whole.numel() } else { reading.rows.rows() };
+        (ty.dtype == reading.whole.dtype && ty.numel() == size).then_some(())?;
+    }
+    (is_float && reading.rows.is_sound()).then_some(reading.rows)
+}
+
+/// What a value of the graph is.
+#[derive(Clone, Copy)]
+enum Value {
+    /// An input that is yet to be spread over the rows.
+    Given(usize),
+    /// One of the steps' values, or an operand.
+    Made { at: usize, truths: bool },
+}
+
+struct Reading<'a> {
+    graph: &'a Graph,
+    /// The tensor whose rows they are.
+    whole: TensorType,
+    rows: Rows,
+    /// For each operand, which dimensions it is found to have.
+    placed: Vec<Option<u64>>,
+    values: Vec<Value>,
+}
+
+impl Reading<'_> {
+    fn node(&mut self, node: &Node) -> Option<Value> {
+        let ty = node.ty.tensor()?;
+        let fits = ty.dtype == self.whole.dtype || ty.dtype == DType::Bool;
+        if !fits {
+            return None;
+        }
+        let truths = ty.dtype == DType::Bool;
+        let step = match &node.op {
+            &Op::Input { index } => return self.input(index, ty),
+            Op::BroadcastInDim { dims, .. } => return self.broadcast(node.operands[0], dims, &ty.shape),
+            Op::Reshape { shape } => return self.reshape(node.operands[0], shape),
+            Op::Constant(literal) if !truths => Step::Constant(literal.is_splat().then(|| literal.float())??),
+            // A truth is one, a number then.
+            Op::Convert { .. } => {
+                let at = self.made(node.operands[0], &ty.shape)?;
+                let was_truth = self.graph.tensor_type(node.operands[0])?.dtype == DType::Bool;
+                return (was_truth && !truths).then_some(Value::Made { at, truths });
+            }
+            Op::Unary(Unary::Not) if truths => {
+                let nought = self.push(Step::Constant(0.0));
+                Step::Two(OfTwo::Equal, self.made(node.operands[0], &ty.shape)?, nought)
+            }
+            Op::Unary(u) if !truths => Step::One(of_one(*u)?, self.made(node.operands[0], &ty.shape)?),
+            Op::Binary(b) => Step::Two(
+                of_two(*b, truths)?,
+                self.made(node.operands[0], &ty.shape)?,
+                self.made(node.operands[1], &ty.shape)?,
+            ),
+            Op::Compare(c) => Step::Two(
+                comparison(*c),
+                self.made(node.operands[0], &ty.shape)?,
+                self.made(node.operands[1], &ty.shape)?,
+            ),
+            Op::Select => Step::Select(
+                self.made(node.operands[0], &ty.shape)?,
+                self.made(node.operands[1], &ty.shape)?,
+                self.made(node.operands[2], &ty.shape)?,
+            ),
+            Op::Reduce { reducer, dims } => {
+                let is_inner = dims.iter().copied().eq(self.rows.outer..self.rows.extents.len());
+                let given = self.graph.tensor_type(node.operands[0])?;
+                let (given, of) = (given.clone(), self.made(node.operands[0], &given.shape)?);
+                (is_inner && given == self.whole && self.rows.are_whole()[of]).then_some(())?;
+                Step::Reduce(reducer.hosted()?, of)
+            }
+            _ => return None,
+        };
+        let at = self.push(step);
+        Some(Value::Made { at, truths })
+    }
+
+    fn push(&mut self, step: Step) -> usize {
+        self.rows.steps.push(step);
+        self.rows.operands.len() + self.rows.steps.len() - 1
+    }
+
+    /// The number of a value that an op of `shape` reads: elements of the whole, or numbers of rows.
+    fn made(&mut self, value: ValueId, shape: &Shape) -> Option<usize> {
+        (self.graph.tensor_type(value)?.shape == *shape).then_some(())?;
+        match self.values[value.index()] {
+            Value::Made { at, .. } => Some(at),
+            Value::Given(index) => self.counts_rows(shape).then(|| self.place(index, 0..self.rows.outer))?,
+        }
+    }
+
+    /// The operand's number, if it has these dimensions wherever it is read.
+    fn place(&mut self, index: usize, dims: impl Iterator<Item = usize>) -> Option<usize> {
+        let has = mask(dims);
+        let known = *self.placed[index].get_or_insert(has);
+        self.rows.operands[index].has = has;
+        (known == has).then_some(index)
+    }
+
+    fn input(&mut self, index: usize, ty: &TensorType) -> Option<Value> {
+        let truths = ty.dtype == DType::Bool;
+        self.rows.operands[index].truths = truths;
+        if ty.shape != self.whole.shape {
+            return Some(Value::Given(index));
+        }
+        self.place(index, 0..ty.rank()).map(|at| Value::Made { at, truths })
+    }
+
+    /// Whether a tensor of `shape` has the extents that count rows, but for ones.
+    fn counts_rows(&self, shape: &[usize]) -> bool {
+        let many = |extents: &[usize]| extents.iter().copied().filter(|&extent| extent != 1).collect::<Shape>();
+        many(shape) == many(&self.rows.extents[..self.rows.outer])
+    }
+
+    fn broadcast(&mut self, of: ValueId, dims: &[usize], shape: &Shape) -> Option<Value> {
+        let from = self.graph.tensor_type(of)?.clone();
+        let is_whole = *shape == self.whole.shape;
+        match self.values[of.index()] {
+            // A number of each row, which stands for it in all its places; or one for all.
+            Value::Made { at, truths } => {
+                let is_number = !self.rows.are_whole()[at];
+                let to_rows = is_whole && self.maps_rows(&from.shape, dims);
+                let is_one = from.numel() == 1 && (self.is_constant(at) || self.placed.get(at) == Some(&Some(0)));
+                (is_number && (to_rows || is_one)).then_some(Value::Made { at, truths })
+            }
+            Value::Given(index) => {
+                let is_ordered = dims.windows(2).all(|pair| pair[0] < pair[1]);
+                (is_ordered && (is_whole || from.numel() == 1)).then_some(())?;
+                let has = dims.iter().zip(&from.shape).filter(|(_, extent)| **extent != 1).map(|(&d, _)| d);
+                let has: Vec<usize> = has.collect();
+                // Of the dimensions of a row those of one place come along.
+                let inner = self.rows.outer..self.rows.extents.len();
+                let is_row = has.iter().any(|d| inner.contains(d));
+                let ones = inner.filter(|&d| is_row && self.rows.extents[d] == 1).collect::<Vec<_>>();
+                let at = self.place(index, has.into_iter().chain(ones))?;
+                Some(Value::Made { at, truths: from.dtype == DType::Bool })
+            }
+        }
+    }
+
+    fn is_constant(&self, value: usize) -> bool {
+        let step = value.checked_sub(self.rows.operands.len()).map(|i| self.rows.steps[i]);
+        matches!(step, Some(Step::Constant(_)))
+    }
+
+    /// Whether a broadcast of numbers of rows puts each into its own row.
+    fn maps_rows(&self, from: &[usize], dims: &[usize]) -> bool {
+        let many = |d: &usize| self.rows.extents[*d] != 1;
+        let spread = dims.iter().zip(from).filter(|(_, extent)| **extent != 1).map(|(&d, _)| d);
+        spread.eq((0..self.rows.outer).filter(many))
+    }
+
+    fn reshape(&mut self, of: ValueId, shape: &Shape) -> Option<Value> {
+        match self.values[of.index()] {
+            Value::Made { at, truths } => {
+                let is_number = !self.rows.are_whole()[at];
+                (is_number || *shape == self.whole.shape).then_some(Value::Made { at, truths })
+            }
+            Value::Given(index) => {
+                let ty = self.graph.tensor_type(of)?;
+                let at = self.counts_rows(&ty.shape).then(|| self.place(index, 0..self.rows.outer))??;
+                Some(Value::Made { at, truths: ty.dtype == DType::Bool })
+            }
+        }
+    }
+}
+
+fn mask(dims: impl Iterator<Item = usize>) -> u64 {
+    dims.fold(0, |mask, d| mask | 1u64.checked_shl(d as u32).unwrap_or(0))
+}
+
+/// The host's function, if it has one.
+pub fn of_one(op: Unary) -> Option<OfOne> {
+    Some(match op {
+        Unary::Abs => OfOne::Abs,
+        Unary::Exponential => OfOne::Exponential,
+        Unary::Log => OfOne::Log,
+        Unary::Logistic => OfOne::Logistic,
+        Unary::Negate => OfOne::Negate,
+        Unary::Rsqrt => OfOne::Rsqrt,
+        Unary::Sqrt => OfOne::Sqrt,
+        _ => return None,
+    })
+}
+
+/// The host's function, if it has one; of truth values if they are such.
+pub fn of_two(op: Binary, truths: bool) -> Option<OfTwo> {
+    Some(match (op, truths) {
+        (Binary::And, true) => OfTwo::Multiply,
+        (Binary::Or, true) => OfTwo::Maximum,
+        (Binary::Xor, true) => OfTwo::NotEqual,
+        (_, true) => return None,
+        (Binary::Add, false) => OfTwo::Add,
+        (Binary::Divide, false) => OfTwo::Divide,
+        (Binary::Maximum, false) => OfTwo::Maximum,
+        (Binary::Minimum, false) => OfTwo::Minimum,
+        (Binary::Multiply, false) => OfTwo::Multiply,
+        (Binary::Subtract, false) => OfTwo::Subtract,
+        _ => return None,
+    })
+}
+
+fn comparison(c: Comparison) -> OfTwo {
+    match c {
+        Comparison::Eq => OfTwo::Equal,
+        Comparison::Ne => OfTwo::NotEqual,
+        Comparison::Lt => OfTwo::Less,
+        Comparison::Le => OfTwo::LessEqual,
+        Comparison::Gt => OfTwo::Greater,
+        Comparison::Ge => OfTwo::GreaterEqual,
+    }
+}

@@ -1,0 +1,404 @@
+//! What is computed of each row by itself: some rows at once, or parts of a long one, while they are in the nearest cache.
+
+mod kernels;
+mod plan;
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::{ptr, slice};
+
+use hostcall::{Rows, Step};
+use smallvec::SmallVec;
+
+pub(super) use self::kernels::Real;
+use self::kernels::{Given, LANES};
+use self::plan::{Plan, Task, To, Where};
+use super::functions::Denormals;
+use super::scratch::with_scratch;
+use super::team::{self, Threads};
+
+/// Elements that are computed at once, a multiple of the lanes of a sum: few enough for a dozen values of them to stay in the
+/// nearest caches.
+const AT_ONCE: usize = 1 << 10;
+
+/// Fewer rows than this are shared by threads, each in parts of so many elements.
+const FEW: usize = 16;
+const SHARE: usize = 32 * AT_ONCE;
+
+/// Where operands and results are.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'a, T> {
+    pub(super) operands: &'a [*const c_void],
+    pub(super) results: &'a [*mut T],
+}
+
+// SAFETY: whoever makes one vouches that operands are only read, and rows of results are written by one thread each.
+unsafe impl<T> Sync for Places<'_, T> {}
+
+/// Computes `rows` on the threads of `pool`, of which there are so many.
+///
+/// # Safety
+/// All places have the elements that it counts, and nobody else touches the results meanwhile.
+pub(super) unsafe fn computed<T: Real>(rows: &Rows, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+    if rows.rows() < FEW && rows.length() > SHARE {
+        // SAFETY: forwarded to the caller.
+        return unsafe { shared(&Plan::of(rows, false), at, pool, threads) };
+    }
+    let plan = Plan::of(rows, true);
+    let parts: Vec<Range<usize>> = rows.parts(threads).collect();
+    let at = &at; // whole, as it may be shared
+    team::run(pool, threads, parts.len(), &|i| {
+        // SAFETY: forwarded to the caller; each row is one thread's.
+        unsafe { part(&plan, *at, parts[i].clone()) };
+    });
+}
+
+/// Computes some rows.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn part<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, rows: Range<usize>) {
+    let length = plan.rows.length();
+    let most = (AT_ONCE / length.max(1)).max(1);
+    let slot = most * length.min(AT_ONCE);
+    let sizes = [plan.slots * slot, plan.kept * most * length, plan.values() * most, plan.lanes * LANES];
+    with_scratch(sizes, |[slots, kept, narrow, lanes]: [&mut [T]; 4]| {
+        let (slots, kept) = (slots.as_mut_ptr(), kept.as_mut_ptr());
+        let mut block =
+            Block { plan, at, slots, slot, kept, narrow, most, lanes, columns: 0..length, first: 0, count: 0 };
+        // SAFETY: forwarded to the caller.
+        unsafe { block.in_vectors(Work::Rows(rows)) };
+    });
+}
+
+/// Computes few rows that are so long that threads share each of them: phase by phase, of which each leaves what parts of a row
+/// make to be combined, in order.
+///
+/// # Safety
+/// As [`computed`]; the plan keeps no whole rows.
+unsafe fn shared<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (rows, length, values) = (plan.rows.rows(), plan.rows.length(), plan.values());
+    let (parts, at) = (length.div_ceil(SHARE), &at);
+    let mut numbers = vec![T::of(0.0); rows * values];
+    for phase in 0..=plan.during.len() {
+        for (row, own) in numbers.chunks_exact_mut(values).enumerate() {
+            // SAFETY: forwarded to the caller.
+            unsafe { of_a_share(plan, *at, own, row, 0..0, Work::Numbers(phase)) };
+        }
+        if phase == plan.during.len() {
+            break;
+        }
+        let made: Vec<OnceLock<Vec<T>>> = (0..rows * parts).map(|_| OnceLock::new()).collect();
+        team::run(pool, threads, rows * parts, &|i| {
+            let (row, from) = (i / parts, i % parts * SHARE);
+            let mut own = numbers[row * values..(row + 1) * values].to_vec();
+            let columns = from..length.min(from + SHARE);
+            // SAFETY: forwarded to the caller; each part of a row is one thread's.
+            unsafe { of_a_share(plan, *at, &mut own, row, columns, Work::Phase(phase)) };
+            made[i].get_or_init(|| own);
+        });
+        for (i, part) in made.iter().enumerate() {
+            let (own, Some(part)) = (&mut numbers[i / parts * values..], part.get()) else { continue };
+            for task in &plan.during[phase] {
+                if let Some(Step::Reduce(of, _)) = task.step {
+                    let before = if i % parts == 0 { T::neutral(of) } else { own[task.value] };
+                    own[task.value] = kernels::pair(of, before, part[task.value]);
+                }
+            }
+        }
+    }
+}
+
+/// Does some work on a part of a row, whose numbers are `narrow`.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn of_a_share<T: Real>(
+    plan: &Plan<'_>,
+    at: Places<'_, T>,
+    narrow: &mut [T],
+    row: usize,
+    columns: Range<usize>,
+    work: Work,
+) {
+    with_scratch([plan.slots * AT_ONCE, plan.lanes * LANES], |[slots, lanes]: [&mut [T]; 2]| {
+        let (slots, slot, kept) = (slots.as_mut_ptr(), AT_ONCE, ptr::null_mut());
+        let mut block = Block { plan, at, slots, slot, kept, narrow, most: 1, lanes, columns, first: row, count: 1 };
+        // SAFETY: forwarded to the caller.
+        unsafe { block.in_vectors(work) };
+    });
+}
+
+/// What is done by the instructions there are.
+enum Work {
+    /// All there is to do for these rows.
+    Rows(Range<usize>),
+    /// What this phase does with the columns.
+    Phase(usize),
+    /// What is done before this phase with numbers of rows.
+    Numbers(usize),
+}
+
+/// Some rows that are computed at once.
+struct Block<'a, T> {
+    plan: &'a Plan<'a>,
+    at: Places<'a, T>,
+    /// Values of a part of the rows, each of so many elements.
+    slots: *mut T,
+    slot: usize,
+    /// Values of whole rows.
+    kept: *mut T,
+    /// For each value that is one number of a row those of all rows, of which there may be so many.
+    narrow: &'a mut [T],
+    most: usize,
+    /// Of each sum of a long row what its lanes have so far.
+    lanes: &'a mut [T],
+    /// What is computed of the rows.
+    columns: Range<usize>,
+    first: usize,
+    count: usize,
+}
+
+impl<T: Real> Block<'_, T> {
+    /// # Safety
+    /// As [`computed`].
+    unsafe fn in_vectors(&mut self, work: Work) {
+        let _kept = Denormals::kept();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the processor has them; the rest is forwarded to the caller.
+            return unsafe { self.in_wide_vectors(work) };
+        }
+        // SAFETY: forwarded to the caller.
+        unsafe { self.work::<false>(work) }
+    }
+
+    /// # Safety
+    /// As [`computed`], on a processor with these features.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn in_wide_vectors(&mut self, work: Work) {
+        // SAFETY: forwarded to the caller.
+        unsafe { self.work::<true>(work) }
+    }
+
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn work<const FUSED: bool>(&mut self, work: Work) {
+        let (phases, rows) = match work {
+            Work::Rows(rows) => (0..self.plan.during.len() + 1, rows),
+            Work::Phase(phase) => {
+                // SAFETY: forwarded to the caller.
+                return unsafe { self.phase::<FUSED>(phase) };
+            }
+            Work::Numbers(phase) => (phase..phase + 1, self.first..self.first + 1),
+        };
+        let all = phases.len() > 1;
+        for first in rows.clone().step_by(self.most) {
+            (self.first, self.count) = (first, self.most.min(rows.end - first));
+            for phase in phases.clone() {
+                // SAFETY: forwarded to the caller.
+                unsafe {
+                    self.numbers::<FUSED>(phase);
+                    if all && phase < self.plan.during.len() {
+                        self.phase::<FUSED>(phase);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What comes before `phase`, or behind the last: numbers of rows are read first, and written last.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn numbers<const FUSED: bool>(&mut self, phase: usize) {
+        let plan = self.plan;
+        for &operand in plan.narrow_operands.iter().filter(|_| phase == 0) {
+            for i in 0..self.count {
+                // SAFETY: forwarded to the caller.
+                self.narrow[operand * self.most + i] = unsafe { self.number(operand, i) };
+            }
+        }
+        self.narrow_steps::<FUSED>(&plan.before[phase]);
+        for &(result, value) in plan.narrow_results.iter().filter(|_| phase == plan.during.len()) {
+            let from = &self.narrow[value * self.most..][..self.count];
+            // SAFETY: forwarded to the caller: this thread's rows.
+            let to = unsafe { slice::from_raw_parts_mut(self.at.results[result].add(self.first), self.count) };
+            to.copy_from_slice(from);
+        }
+    }
+
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn phase<const FUSED: bool>(&mut self, phase: usize) {
+        let (plan, mut from) = (self.plan, self.columns.start);
+        loop {
+            let columns = from..self.columns.end.min(from + AT_ONCE);
+            from = columns.end;
+            for task in &plan.during[phase] {
+                // SAFETY: forwarded to the caller.
+                unsafe { self.task::<FUSED>(task, columns.clone()) };
+            }
+            if from == self.columns.end {
+                return;
+            }
+        }
+    }
+
+    /// Steps that take and give one number of each row.
+    #[inline(always)]
+    fn narrow_steps<const FUSED: bool>(&mut self, steps: &[usize]) {
+        for &value in steps {
+            let (before, own) = self.narrow.split_at_mut(value * self.most);
+            let own = &mut own[..self.count];
+            let given = |of: usize| Given::Row(&before[of * self.most..][..own.len()]);
+            match self.plan.step(value) {
+                Step::Constant(number) => own.fill(T::of(number)),
+                Step::One(of, a) => {
+                    let a = given(a);
+                    kernels::one::<T, FUSED>(of, own, a);
+                }
+                Step::Two(of, a, b) => {
+                    let (a, b) = (given(a), given(b));
+                    kernels::two(of, own, a, b);
+                }
+                Step::Select(p, a, b) => {
+                    let (p, a, b) = (given(p), given(a), given(b));
+                    kernels::select(own, p, a, b);
+                }
+                Step::Reduce(..) => {}
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn task<const FUSED: bool>(&mut self, task: &Task, columns: Range<usize>) {
+        let (width, from) = (columns.len(), columns.start);
+        // SAFETY: forwarded to the caller: results have these rows, and a value has room for all of them.
+        unsafe {
+            let out = match task.to {
+                To::Lanes(lanes) => return self.reduce(task, lanes, columns),
+                To::Result(result) => self.at.results[result].add(self.first * self.plan.rows.length() + from),
+                To::Kept(kept) => self.kept.add(self.kept_start(kept) + from),
+                To::Slot(slot) => self.slots.add(slot * self.slot),
+            };
+            let all = task.reads.iter().all(|&(value, place)| self.is_flat(value, place))
+                && (task.step.is_some() || self.is_flat(task.value, Where::Operand));
+            let (times, each) = if all { (1, self.count * width) } else { (self.count, width) };
+            for i in 0..times {
+                // Nothing that is read lies where this is written.
+                let own = slice::from_raw_parts_mut(out.add(i * width), each);
+                let given = |n: usize| self.given(task.reads[n], i, from, width, each);
+                match task.step {
+                    None => kernels::truths(own, self.truths(task.value, i, from, each)),
+                    Some(Step::One(of, _)) => kernels::one::<T, FUSED>(of, own, given(0)),
+                    Some(Step::Two(of, ..)) => kernels::two(of, own, given(0), given(1)),
+                    Some(Step::Select(..)) => kernels::select(own, given(0), given(1), given(2)),
+                    Some(Step::Constant(_) | Step::Reduce(..)) => {}
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn reduce(&mut self, task: &Task, lanes: usize, columns: Range<usize>) {
+        let Some(Step::Reduce(of, _)) = task.step else { return };
+        let (is_first, is_last) = (columns.start == self.columns.start, columns.end == self.columns.end);
+        for i in 0..self.count {
+            let mut own = [T::neutral(of); LANES];
+            let kept = lanes * LANES..(lanes + 1) * LANES;
+            if !is_first {
+                own.copy_from_slice(&self.lanes[kept.clone()]);
+            }
+            // SAFETY: forwarded to the caller.
+            let given = unsafe { self.given(task.reads[0], i, columns.start, columns.len(), columns.len()) };
+            kernels::combine(of, &mut own, given, columns.len());
+            if is_last {
+                self.narrow[task.value * self.most + i] = kernels::combined(of, own);
+            } else {
+                self.lanes[kept].copy_from_slice(&own);
+            }
+        }
+    }
+
+    /// Whether all rows of a value lie one after the other, or it is the same number in all of them.
+    #[inline(always)]
+    fn is_flat(&self, value: usize, place: Where) -> bool {
+        match place {
+            Where::Operand => self.count == 1 || self.plan.is_dense(value),
+            Where::Narrow => self.count == 1,
+            Where::Number | Where::Kept(_) | Where::Slot(_) | Where::Result(_) => true,
+        }
+    }
+
+    /// A value's elements of the `i`-th row from column `from` on, `each` of them.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn given(
+        &self,
+        (value, place): (usize, Where),
+        i: usize,
+        from: usize,
+        width: usize,
+        each: usize,
+    ) -> Given<'_, T> {
+        // SAFETY: forwarded to the caller: there are so many.
+        unsafe {
+            let at = match place {
+                Where::Narrow | Where::Number => return Given::One(self.narrow[value * self.most + i]),
+                Where::Operand => self.at.operands[value].cast::<T>().add(self.plan.row(value, self.first + i) + from),
+                Where::Result(result) => {
+                    self.at.results[result].cast_const().add((self.first + i) * self.plan.rows.length() + from)
+                }
+                Where::Kept(kept) => self.kept.cast_const().add(self.kept_start(kept) + i * width + from),
+                Where::Slot(slot) => self.slots.cast_const().add(slot * self.slot + i * width),
+            };
+            Given::Row(slice::from_raw_parts(at, each))
+        }
+    }
+
+    /// Truth values of an operand, likewise.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn truths(&self, operand: usize, i: usize, from: usize, each: usize) -> &[u8] {
+        let at = self.at.operands[operand].cast::<u8>();
+        // SAFETY: forwarded to the caller.
+        unsafe { slice::from_raw_parts(at.add(self.plan.row(operand, self.first + i) + from), each) }
+    }
+
+    /// The number that an operand has for the `i`-th row.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn number(&self, operand: usize, i: usize) -> T {
+        let (at, row) = (self.at.operands[operand], self.plan.row(operand, self.first + i));
+        // SAFETY: forwarded to the caller.
+        unsafe {
+            match self.plan.rows.operands[operand].truths {
+                true => T::truth(*at.cast::<u8>().add(row) != 0),
+                false => *at.cast::<T>().add(row),
+            }
+        }
+    }
+
+    fn kept_start(&self, kept: usize) -> usize {
+        kept * self.most * self.plan.rows.length()
+    }
+}
+
+/// Where rows of an operand begin: the elements from one index of each dimension that counts rows to the next.
+type Strides = SmallVec<[(usize, usize); 4]>;

@@ -1,0 +1,261 @@
+//! Loops over elements, as the compiler makes vectors of them.
+
+use hostcall::{Combines, OfOne, OfTwo};
+
+use crate::ffi::combining::Number;
+use crate::ffi::scratch::Plain;
+
+/// Lanes that a row is added up in, whatever the vectors of the processor: sums are the same on all, and four vectors of eight need
+/// not wait for each other.
+pub(super) const LANES: usize = 32;
+
+/// What is given for some elements.
+#[derive(Clone, Copy)]
+pub(super) enum Given<'a, T> {
+    /// One for each.
+    Row(&'a [T]),
+    /// One for all.
+    One(T),
+}
+
+/// A type that rows are computed in.
+pub(crate) trait Real: Number + Plain + PartialOrd + Send {
+    fn of(number: f64) -> Self;
+    fn truth(holds: bool) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
+    fn abs(self) -> Self;
+    fn sqrt(self) -> Self;
+    fn log(self) -> Self;
+    /// To the last place or the one before. `FUSED`: products are added in one instruction.
+    fn exp<const FUSED: bool>(self) -> Self;
+}
+
+macro_rules! real {
+    ($T:ident, $exp:ident) => {
+        impl Real for $T {
+            #[inline(always)]
+            fn of(number: f64) -> $T {
+                number as $T
+            }
+            #[inline(always)]
+            fn truth(holds: bool) -> $T {
+                if holds { 1.0 } else { 0.0 }
+            }
+            #[inline(always)]
+            fn minus(self, other: $T) -> $T {
+                self - other
+            }
+            #[inline(always)]
+            fn over(self, other: $T) -> $T {
+                self / other
+            }
+            #[inline(always)]
+            fn abs(self) -> $T {
+                self.abs()
+            }
+            #[inline(always)]
+            fn sqrt(self) -> $T {
+                self.sqrt()
+            }
+            #[inline(always)]
+            fn log(self) -> $T {
+                self.ln()
+            }
+            #[inline(always)]
+            fn exp<const FUSED: bool>(self) -> $T {
+                $exp::<FUSED>(self)
+            }
+        }
+    };
+}
+
+real!(f32, exp_f32);
+real!(f64, exp_f64);
+
+fn exp_f64<const FUSED: bool>(x: f64) -> f64 {
+    x.exp()
+}
+
+/// `2^n * e^r` with a whole `n` and a small `r`, whose powers are summed to the seventh, which is 5e-9 of the result short.
+#[inline(always)]
+fn exp_f32<const FUSED: bool>(x: f32) -> f32 {
+    /// Added to a number it leaves the nearest integer in the last bits, and taken off again that integer.
+    const TO_WHOLE: f32 = 12_582_912.0;
+    /// `ln(2)` in two parts, of which the first has few bits: times an integer it is exact.
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    /// Beyond these the result is none but nought or infinity.
+    const BOUNDS: [f32; 2] = [-104.0, 89.0];
+    let madd = |a: f32, b: f32, c: f32| if FUSED { a.mul_add(b, c) } else { a * b + c };
+    let clamped = if x > BOUNDS[0] { x } else { BOUNDS[0] };
+    let clamped = if clamped < BOUNDS[1] { clamped } else { BOUNDS[1] };
+    let shifted = madd(clamped, std::f32::consts::LOG2_E, TO_WHOLE);
+    let whole = shifted - TO_WHOLE;
+    let r = madd(whole, -LN_2[1], madd(whole, -LN_2[0], clamped));
+    let mut sum = 1.0 / 5040.0;
+    for inverse in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        sum = madd(sum, r, inverse);
+    }
+    // Two factors, as one may be too small or too large for a float.
+    let n = shifted.to_bits().wrapping_sub(TO_WHOLE.to_bits()) as i32;
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
+    let result = sum * power(half) * power(n - half);
+    if x.is_nan() { x } else { result }
+}
+
+/// `out` of one operand.
+macro_rules! of_one {
+    ($out:ident, $a:ident, |$x:ident| $made:expr) => {
+        match $a {
+            Given::Row(a) => {
+                for (out, &$x) in $out.iter_mut().zip(a) {
+                    *out = $made;
+                }
+            }
+            Given::One($x) => $out.fill($made),
+        }
+    };
+}
+
+/// `out` of two.
+macro_rules! of_two {
+    ($out:ident, $a:ident, $b:ident, |$x:ident, $y:ident| $made:expr) => {
+        match ($a, $b) {
+            (Given::Row(a), Given::Row(b)) => {
+                for ((out, &$x), &$y) in $out.iter_mut().zip(a).zip(b) {
+                    *out = $made;
+                }
+            }
+            (Given::Row(a), Given::One($y)) => {
+                for (out, &$x) in $out.iter_mut().zip(a) {
+                    *out = $made;
+                }
+            }
+            (Given::One($x), Given::Row(b)) => {
+                for (out, &$y) in $out.iter_mut().zip(b) {
+                    *out = $made;
+                }
+            }
+            (Given::One($x), Given::One($y)) => $out.fill($made),
+        }
+    };
+}
+
+/// `lanes` with the elements of `row` in turn.
+macro_rules! by_turns {
+    ($lanes:ident, $row:ident, |$kept:ident, $x:ident| $made:expr) => {{
+        let (turns, rest) = $row.as_chunks::<LANES>();
+        let mut own = *$lanes;
+        for turn in turns {
+            for ($kept, &$x) in own.iter_mut().zip(turn) {
+                *$kept = $made;
+            }
+        }
+        for ($kept, &$x) in own.iter_mut().zip(rest) {
+            *$kept = $made;
+        }
+        *$lanes = own;
+    }};
+}
+
+#[inline(always)]
+pub(super) fn one<T: Real, const FUSED: bool>(of: OfOne, out: &mut [T], a: Given<'_, T>) {
+    let unit = T::of(1.0);
+    match of {
+        OfOne::Abs => of_one!(out, a, |x| x.abs()),
+        OfOne::Exponential => of_one!(out, a, |x| x.exp::<FUSED>()),
+        OfOne::Log => of_one!(out, a, |x| x.log()),
+        OfOne::Logistic => of_one!(out, a, |x| unit.over(unit.sum(T::of(-1.0).product(x).exp::<FUSED>()))),
+        OfOne::Negate => of_one!(out, a, |x| T::of(-1.0).product(x)),
+        OfOne::Rsqrt => of_one!(out, a, |x| unit.over(x.sqrt())),
+        OfOne::Sqrt => of_one!(out, a, |x| x.sqrt()),
+    }
+}
+
+#[inline(always)]
+pub(super) fn two<T: Real>(of: OfTwo, out: &mut [T], a: Given<'_, T>, b: Given<'_, T>) {
+    match of {
+        OfTwo::Add => of_two!(out, a, b, |x, y| x.sum(y)),
+        OfTwo::Divide => of_two!(out, a, b, |x, y| x.over(y)),
+        OfTwo::Equal => of_two!(out, a, b, |x, y| T::truth(x == y)),
+        OfTwo::Greater => of_two!(out, a, b, |x, y| T::truth(x > y)),
+        OfTwo::GreaterEqual => of_two!(out, a, b, |x, y| T::truth(x >= y)),
+        OfTwo::Less => of_two!(out, a, b, |x, y| T::truth(x < y)),
+        OfTwo::LessEqual => of_two!(out, a, b, |x, y| T::truth(x <= y)),
+        OfTwo::Maximum => of_two!(out, a, b, |x, y| x.greater(y)),
+        OfTwo::Minimum => of_two!(out, a, b, |x, y| x.lesser(y)),
+        OfTwo::Multiply => of_two!(out, a, b, |x, y| x.product(y)),
+        OfTwo::NotEqual => of_two!(out, a, b, |x, y| T::truth(x != y)),
+        OfTwo::Subtract => of_two!(out, a, b, |x, y| x.minus(y)),
+    }
+}
+
+/// `a` where `p` is not nought, else `b`.
+#[inline(always)]
+pub(super) fn select<T: Real>(out: &mut [T], p: Given<'_, T>, a: Given<'_, T>, b: Given<'_, T>) {
+    let nought = T::of(0.0);
+    match (p, a, b) {
+        (Given::One(p), a, b) => {
+            let chosen = if p != nought { a } else { b };
+            of_one!(out, chosen, |x| x);
+        }
+        (Given::Row(p), Given::Row(a), Given::Row(b)) => {
+            for (((out, &p), &x), &y) in out.iter_mut().zip(p).zip(a).zip(b) {
+                *out = if p != nought { x } else { y };
+            }
+        }
+        (p, a, Given::One(y)) => of_two!(out, p, a, |p, x| if p != nought { x } else { y }),
+        (p, Given::One(x), b) => of_two!(out, p, b, |p, y| if p != nought { x } else { y }),
+    }
+}
+
+/// Truth values as numbers.
+#[inline(always)]
+pub(super) fn truths<T: Real>(out: &mut [T], truths: &[u8]) {
+    for (out, &truth) in out.iter_mut().zip(truths) {
+        *out = T::truth(truth != 0);
+    }
+}
+
+/// Combines elements with those of `lanes`, by turns.
+#[inline(always)]
+pub(super) fn combine<T: Real>(of: Combines, lanes: &mut [T; LANES], given: Given<'_, T>, count: usize) {
+    let Given::Row(row) = given else {
+        let Given::One(same) = given else { return };
+        // As the row would be.
+        for at in 0..count {
+            lanes[at % LANES] = pair(of, lanes[at % LANES], same);
+        }
+        return;
+    };
+    match of {
+        Combines::Sum => by_turns!(lanes, row, |kept, x| kept.sum(x)),
+        Combines::Product => by_turns!(lanes, row, |kept, x| kept.product(x)),
+        Combines::Greatest => by_turns!(lanes, row, |kept, x| kept.greater(x)),
+        Combines::Least => by_turns!(lanes, row, |kept, x| kept.lesser(x)),
+    }
+}
+
+/// What all lanes make.
+#[inline(always)]
+pub(super) fn combined<T: Real>(of: Combines, mut lanes: [T; LANES]) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = pair(of, lanes[lane], lanes[lane + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+pub(super) fn pair<T: Real>(of: Combines, one: T, other: T) -> T {
+    match of {
+        Combines::Sum => one.sum(other),
+        Combines::Product => one.product(other),
+        Combines::Greatest => one.greater(other),
+        Combines::Least => one.lesser(other),
+    }
+}

@@ -1,0 +1,271 @@
+//! In which order steps are taken: in phases, of which each passes over a row once and ends with what it combines of it.
+
+use hostcall::{OfOne, OfTwo, Rows, Step};
+
+use super::Strides;
+
+/// What a phase makes of each part of a row.
+pub(super) struct Task {
+    /// The value's number.
+    pub(super) value: usize,
+    /// What makes it of what it reads; an operand's truth values are made numbers.
+    pub(super) step: Option<Step>,
+    pub(super) reads: Vec<(usize, Where)>,
+    pub(super) to: To,
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy)]
+pub(super) enum To {
+    Result(usize),
+    /// Memory for whole rows, for later phases.
+    Kept(usize),
+    /// Memory for a part, which is another value's thereafter.
+    Slot(usize),
+    /// A number of each row, added up in these lanes.
+    Lanes(usize),
+}
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+pub(super) enum Where {
+    Operand,
+    Result(usize),
+    Kept(usize),
+    Slot(usize),
+    /// One number of each row.
+    Narrow,
+    /// One number of all rows.
+    Number,
+}
+
+/// How [`Rows`] are computed.
+pub(super) struct Plan<'a> {
+    pub(super) rows: &'a Rows,
+    /// Steps on numbers of rows that are taken before each phase, and after all of them.
+    pub(super) before: Vec<Vec<usize>>,
+    pub(super) during: Vec<Vec<Task>>,
+    /// Operands that are one number of each row.
+    pub(super) narrow_operands: Vec<usize>,
+    /// Results that are, and their values.
+    pub(super) narrow_results: Vec<(usize, usize)>,
+    pub(super) slots: usize,
+    pub(super) kept: usize,
+    pub(super) lanes: usize,
+    /// Of each operand.
+    strides: Vec<Strides>,
+    dense: Vec<bool>,
+}
+
+impl<'a> Plan<'a> {
+    /// `keeps`: whether there is memory for whole rows. Without it steps are taken again.
+    pub(super) fn of(rows: &'a Rows, keeps: bool) -> Plan<'a> {
+        let (whole, operands) = (rows.are_whole(), rows.operands.len());
+        let values = whole.len();
+        // A number is known before its phase, an element from its phase on.
+        let mut known = vec![0; values];
+        for (i, step) in rows.steps.iter().enumerate() {
+            let latest = step.reads().map(|value| known[value]).max().unwrap_or(0);
+            known[operands + i] = latest + usize::from(matches!(step, Step::Reduce(..)));
+        }
+        let phases = known.iter().zip(&whole).map(|(&phase, &whole)| phase + usize::from(whole)).max().unwrap_or(0);
+        let mut plan = Plan {
+            rows,
+            before: vec![vec![]; phases + 1],
+            during: vec![],
+            narrow_operands: (0..operands).filter(|&operand| !whole[operand]).collect(),
+            narrow_results: vec![],
+            slots: 0,
+            kept: 0,
+            lanes: 0,
+            strides: rows.operands.iter().enumerate().map(|(i, _)| strides(rows, i)).collect(),
+            dense: (0..operands).map(|operand| is_dense(rows, operand)).collect(),
+        };
+        for value in (operands..values).filter(|&value| !whole[value]) {
+            plan.before[known[value]].push(value);
+        }
+        let results = rows.results.iter().enumerate();
+        plan.narrow_results =
+            results.filter(|(_, value)| !whole[**value]).map(|(result, &value)| (result, value)).collect();
+        let computed = computed_in(rows, &whole, &known, keeps);
+        let kept: Vec<Option<usize>> = (0..values)
+            .map(|value| {
+                let is_result = rows.results.contains(&value);
+                (whole[value] && value >= operands && computed[value].stays && !is_result).then(|| {
+                    plan.kept += 1;
+                    plan.kept - 1
+                })
+            })
+            .collect();
+        for phase in 0..phases {
+            let tasks = plan.tasks(phase, &whole, &known, &computed, &kept);
+            plan.during.push(tasks);
+        }
+        plan
+    }
+
+    /// What `phase` does, in order.
+    fn tasks(
+        &mut self,
+        phase: usize,
+        whole: &[bool],
+        known: &[usize],
+        computed: &[Computed],
+        kept: &[Option<usize>],
+    ) -> Vec<Task> {
+        let operands = self.rows.operands.len();
+        let is_due = |value: usize| match self.rows.steps.get(value.wrapping_sub(operands)) {
+            _ if whole[value] && value < operands => {
+                self.rows.operands[value].truths && computed[value].phases >> phase & 1 == 1
+            }
+            Some(Step::Reduce(_, of)) => known[*of] == phase,
+            _ => whole[value] && computed[value].phases >> phase & 1 == 1,
+        };
+        let due: Vec<usize> = (0..whole.len()).filter(|&value| is_due(value)).collect();
+        let reads = |value: usize| -> Vec<usize> {
+            if value < operands { vec![] } else { self.rows.steps[value - operands].reads().collect() }
+        };
+        let mut last = vec![0; whole.len()];
+        for &value in &due {
+            reads(value).into_iter().for_each(|read| last[read] = value);
+        }
+        // Of what this phase made, which slot it is in.
+        let mut slots: Vec<Option<usize>> = vec![None; whole.len()];
+        let mut free: Vec<usize> = vec![];
+        let (mut made, mut lanes) = (0, 0);
+        let mut tasks = Vec::with_capacity(due.len());
+        for &value in &due {
+            let result = self.rows.results.iter().position(|&result| result == value);
+            let to = match (whole[value], result, kept[value]) {
+                (false, ..) => {
+                    lanes += 1;
+                    To::Lanes(lanes - 1)
+                }
+                (true, Some(result), _) => To::Result(result),
+                (true, None, Some(kept)) => To::Kept(kept),
+                (true, None, None) => {
+                    let slot = free.pop().unwrap_or(made);
+                    made = made.max(slot + 1);
+                    slots[value] = Some(slot);
+                    To::Slot(slot)
+                }
+            };
+            let read = reads(value);
+            let at = read.iter().map(|&read| (read, self.place(read, whole, slots[read], kept[read]))).collect();
+            let step = (value >= operands).then(|| self.rows.steps[value - operands]);
+            tasks.push(Task { value, step, reads: at, to });
+            let mut ended: Vec<usize> = read.into_iter().filter(|&read| last[read] == value).collect();
+            ended.dedup();
+            ended.sort_unstable();
+            ended.dedup();
+            free.extend(ended.into_iter().filter_map(|read| slots[read]));
+        }
+        (self.slots, self.lanes) = (self.slots.max(made), self.lanes.max(lanes));
+        tasks
+    }
+
+    /// Where `value` is to be read.
+    fn place(&self, value: usize, whole: &[bool], slot: Option<usize>, kept: Option<usize>) -> Where {
+        let operands = self.rows.operands.len();
+        let result = self.rows.results.iter().position(|&result| result == value);
+        match (slot, kept, result) {
+            _ if !whole[value] => {
+                let is_number = value >= operands && matches!(self.step(value), Step::Constant(_));
+                if is_number { Where::Number } else { Where::Narrow }
+            }
+            (Some(slot), ..) => Where::Slot(slot),
+            _ if value < operands => Where::Operand,
+            (None, _, Some(result)) => Where::Result(result),
+            (None, kept, None) => kept.map_or(Where::Operand, Where::Kept),
+        }
+    }
+
+    pub(super) fn values(&self) -> usize {
+        self.rows.operands.len() + self.rows.steps.len()
+    }
+
+    /// The step that makes `value`.
+    pub(super) fn step(&self, value: usize) -> Step {
+        self.rows.steps[value - self.rows.operands.len()]
+    }
+
+    /// Whether rows of an operand lie one after the other.
+    pub(super) fn is_dense(&self, operand: usize) -> bool {
+        self.dense[operand]
+    }
+
+    /// Where row `row` of an operand begins.
+    pub(super) fn row(&self, operand: usize, mut row: usize) -> usize {
+        let mut at = 0;
+        for &(extent, stride) in &self.strides[operand] {
+            at += row % extent * stride;
+            row /= extent;
+        }
+        at
+    }
+}
+
+/// In which phases a whole value is computed.
+#[derive(Clone, Copy, Default)]
+struct Computed {
+    /// As bits.
+    phases: u64,
+    /// Whether it is computed once, and in memory for later phases.
+    stays: bool,
+}
+
+fn computed_in(rows: &Rows, whole: &[bool], known: &[usize], keeps: bool) -> Vec<Computed> {
+    let operands = rows.operands.len();
+    let mut needed = vec![0u64; whole.len()];
+    let mut computed = vec![Computed::default(); whole.len()];
+    for value in (0..whole.len()).rev() {
+        let Some(&step) = rows.steps.get(value.wrapping_sub(operands)).filter(|_| value >= operands) else {
+            computed[value].phases = needed[value];
+            continue;
+        };
+        let phases = if whole[value] {
+            let own = 1 << known[value];
+            let is_result = rows.results.contains(&value);
+            let stays = is_result || (keeps && needed[value] & !own != 0 && !is_cheap(step));
+            let phases = if stays { own } else { needed[value] };
+            computed[value] = Computed { phases, stays };
+            phases
+        } else if let Step::Reduce(_, of) = step {
+            1 << known[of]
+        } else {
+            continue;
+        };
+        step.reads().filter(|&read| whole[read]).for_each(|read| needed[read] |= phases);
+    }
+    computed
+}
+
+/// Whether a step is taken again as fast as its value is read.
+fn is_cheap(step: Step) -> bool {
+    match step {
+        Step::One(of, _) => matches!(of, OfOne::Abs | OfOne::Negate),
+        Step::Two(of, ..) => of != OfTwo::Divide,
+        Step::Select(..) | Step::Constant(_) => true,
+        Step::Reduce(..) => false,
+    }
+}
+
+/// Extents and strides of the dimensions that count rows, the last first.
+fn strides(rows: &Rows, operand: usize) -> Strides {
+    let has = rows.operands[operand].has;
+    let inner = (rows.outer..rows.extents.len()).filter(|d| has >> d & 1 == 1).map(|d| rows.extents[d]);
+    let mut next = inner.product();
+    let mut strides = Strides::new();
+    for (d, &extent) in rows.extents[..rows.outer].iter().enumerate().rev() {
+        let has = has >> d & 1 == 1;
+        strides.push((extent.max(1), if has { next } else { 0 }));
+        next *= if has { extent } else { 1 };
+    }
+    strides
+}
+
+/// Whether rows of an operand lie one after the other.
+fn is_dense(rows: &Rows, operand: usize) -> bool {
+    let has = rows.operands[operand].has;
+    rows.extents.iter().enumerate().all(|(d, &extent)| extent == 1 || has >> d & 1 == 1)
+}

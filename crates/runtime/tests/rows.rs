@@ -1,0 +1,101 @@
+//! Programs that have the host compute something of each row.
+
+#[path = "common/blas.rs"]
+mod blas;
+mod common;
+
+use blas::blas;
+use common::*;
+use hostcall::{Combines, OfOne, OfTwo, Operand, Rows, Step};
+use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
+
+fn run(client: &Client, text: &str, operand: &[f32]) -> Result<Vec<f32>, String> {
+    let executable = compile(client, text);
+    let argument = upload(&first_device(client), operand, &[operand.len() as i64]);
+    let execution = executable.execute(&[argument], &ExecuteOptions::default()).map_err(|e| e.to_string())?;
+    execution.done.wait().map_err(|e| e.to_string())?;
+    Ok(download(&execution.outputs[0]))
+}
+
+/// `e^(x - m)` over the sum of all in its row, `m` being the greatest there.
+fn softmax(rows: usize, length: usize) -> Rows {
+    Rows {
+        extents: vec![rows, length],
+        outer: 1,
+        operands: vec![Operand { has: 0b11, truths: false }],
+        steps: vec![
+            Step::Reduce(Combines::Greatest, 0),
+            Step::Two(OfTwo::Subtract, 0, 1),
+            Step::One(OfOne::Exponential, 2),
+            Step::Reduce(Combines::Sum, 3),
+            Step::Two(OfTwo::Divide, 3, 4),
+        ],
+        results: vec![5],
+    }
+}
+
+fn expected(x: &[f32], length: usize) -> Vec<f32> {
+    let of = |row: &[f32]| {
+        let most = row.iter().fold(f32::NEG_INFINITY, |m, &x| m.max(x));
+        let all: Vec<f64> = row.iter().map(|&x| f64::from(x - most).exp()).collect();
+        let sum: f64 = all.iter().sum();
+        all.into_iter().map(|x| (x / sum) as f32).collect::<Vec<f32>>()
+    };
+    x.chunks(length).flat_map(of).collect()
+}
+
+#[test]
+fn short_rows_long_ones_and_such_as_threads_share() {
+    let client = client_asking(blas(0));
+    for (rows, length) in [(700, 3), (65, 1000), (33, 1025), (17, 40_000), (15, 32_768), (3, 32_769), (1, 300_001)] {
+        let x: Vec<f32> = (0..rows * length).map(|i| (i * 7919 % 1009) as f32 / 100.0 - 5.0).collect();
+        let ty = format!("tensor<{}xf32>", x.len());
+        let text = calling(Rows::TARGET, &softmax(rows, length).encode(), &[&ty], &ty);
+        let given = run(&client, &text, &x).expect("runs");
+        for (i, (got, want)) in given.iter().zip(expected(&x, length)).enumerate() {
+            assert!((got - want).abs() <= 4e-6 * want, "{rows}x{length} at {i}: {got}, not {want}");
+        }
+        assert_eq!(given, run(&client, &text, &x).expect("runs again"), "whichever threads came");
+    }
+}
+
+#[test]
+fn what_are_no_rows_is_an_error() {
+    let client = client_asking(blas(0));
+    let right = softmax(2, 3);
+    let changed = |change: fn(&mut Rows)| {
+        let mut rows = right.clone();
+        change(&mut rows);
+        rows.encode()
+    };
+    let ty = "tensor<6xf32>";
+    for (numbers, operand, out, why) in [
+        (right.encode()[..20].to_vec(), ty, ty, "numbers are missing"),
+        (changed(|r| r.extents[0] = 3), ty, ty, "there are fewer elements"),
+        (changed(|r| r.outer = 2), ty, ty, "a row has no dimension"),
+        (changed(|r| r.operands[0].has = 0b10), ty, ty, "the operand has one row"),
+        (changed(|r| r.operands[0].truths = true), ty, ty, "there are no truth values"),
+        (changed(|r| r.operands.clear()), ty, ty, "there is no operand"),
+        (changed(|r| r.results = vec![4]), ty, ty, "the result is a number of each row"),
+        (changed(|r| r.results = vec![5, 3]), ty, ty, "there are two results"),
+        (changed(|r| r.steps[1] = Step::Two(OfTwo::Subtract, 0, 2)), ty, ty, "a step reads itself"),
+        (right.encode(), ty, "tensor<7xf32>", "the result is longer"),
+        (right.encode(), ty, "tensor<6xf64>", "the result is wider"),
+        (right.encode(), "tensor<6xi1>", ty, "the operand holds truth values"),
+    ] {
+        let text = calling(Rows::TARGET, &numbers, &[operand], out);
+        let given = if operand == ty { run(&client, &text, &[0.5; 6]) } else { of_truths(&client, &text) };
+        let error = given.expect_err(why);
+        assert!(error.contains("the call is none that torchtpu wrote"), "{why}: {error}");
+    }
+}
+
+/// The same of six truth values.
+fn of_truths(client: &Client, text: &str) -> Result<Vec<f32>, String> {
+    let executable = compile(client, text);
+    let ty = TensorType::new(ElementType::Pred, &[6][..]);
+    let argument = Buffer::from_host(&first_device(client), &[0; 6], ty).expect("uploads");
+    let execution = executable.execute(&[argument], &ExecuteOptions::default()).map_err(|e| e.to_string())?;
+    execution.done.wait().map_err(|e| e.to_string())?;
+    Ok(download(&execution.outputs[0]))
+}
