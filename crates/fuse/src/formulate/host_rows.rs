@@ -1,5 +1,21 @@
 //! Rows left to the host, with what is done to their elements before and after: it passes over each row once, while the row is in the
 //! nearest cache, and divides the rows among threads.
+//!
+//! Compiled, on 2 cores of a Zen 3, f32: XLA's loops, the host, and eager PyTorch beside each (two processes in turns, noisy).
+//!
+//! |                           | loops | eager | host  | eager | ms to compile: loops | host |
+//! |---------------------------|------:|------:|------:|------:|---------------------:|-----:|
+//! | softmax of 64x64, us      | 86    | 6     | 55    | 6     | 172                  | 7    |
+//! | layer norm of 64x128      | 171   | 15    | 65    | 8     | 217                  | 7    |
+//! | sums of 128x256           | 106   | 8     | 49    | 5     | 82                   | 9    |
+//! | 12 layer norms of 128x256 | 1302  | 721   | 764   | 467   | 1431                 | 31   |
+//! | softmax of 8192x768, ms   | 5.8   | 4.2   | 4.3   | 4.1   |                      |      |
+//! | layer norm                | 5.6   | 2.1   | 4.4   | 2.2   |                      |      |
+//! | log-softmax               | 8.3   | 5.1   | 4.7   | 4.1   |                      |      |
+//! | sums                      | 1.71  | 0.31  | 1.10  | 0.42  |                      |      |
+//! | sums of 64x50000          | 0.69  | 0.13  | 0.39  | 0.26  |                      |      |
+//!
+//! Calls of 1,024 elements take as long either way.
 
 mod region;
 
@@ -17,7 +33,7 @@ pub(super) const TOLD: (&str, Class, &str) = (
 );
 
 /// Elements of the smallest tensor, and of its shortest row, that are worth a call.
-const FEWEST: u64 = 1 << 14;
+const FEWEST: u64 = 1 << 8;
 const SHORTEST: usize = 16;
 
 /// `graph`, for a platform where the host takes calls, with reductions of rows and what they are part of left to it.

@@ -3,17 +3,21 @@
 mod kernels;
 mod plan;
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::OnceLock;
 use std::{ptr, slice};
 
 use hostcall::{Rows, Step};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 pub(super) use self::kernels::Real;
 use self::kernels::{Given, LANES};
-use self::plan::{Plan, Task, To, Where};
+pub(super) use self::plan::Plan;
+use self::plan::{Task, To, Where};
 use super::functions::Denormals;
 use super::scratch::with_scratch;
 use super::team::{self, Threads};
@@ -36,21 +40,51 @@ pub(super) struct Places<'a, T> {
 // SAFETY: whoever makes one vouches that operands are only read, and rows of results are written by one thread each.
 unsafe impl<T> Sync for Places<'_, T> {}
 
+thread_local! {
+    /// Plans that this thread made, by where their numbers are: a program calls with the same ones again.
+    static MADE: RefCell<FxHashMap<*const i64, (Box<[i64]>, Rc<Plan>)>> = RefCell::default();
+}
+
+/// Plans that are kept, as long as there are no more.
+const MOST_KEPT: usize = 1 << 12;
+
+/// How what `numbers` ask for is computed; `None` if they are none of [`Rows`].
+pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plan>> {
+    MADE.with_borrow_mut(|made| {
+        if let Some((_, plan)) = made.get(&numbers.as_ptr()).filter(|(of, _)| **of == *numbers) {
+            return Some(plan.clone());
+        }
+        let rows = Rows::decode(numbers)?;
+        let keeps = !are_shared(&rows);
+        let plan = Rc::new(Plan::of(rows, keeps));
+        if made.len() == MOST_KEPT {
+            made.clear();
+        }
+        made.insert(numbers.as_ptr(), (numbers.into(), plan.clone()));
+        Some(plan)
+    })
+}
+
+/// Whether threads share each row.
+fn are_shared(rows: &Rows) -> bool {
+    rows.rows() < FEW && rows.length() > SHARE
+}
+
 /// Computes `rows` on the threads of `pool`, of which there are so many.
 ///
 /// # Safety
 /// All places have the elements that it counts, and nobody else touches the results meanwhile.
-pub(super) unsafe fn computed<T: Real>(rows: &Rows, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
-    if rows.rows() < FEW && rows.length() > SHARE {
+pub(super) unsafe fn computed<T: Real>(rows: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (plan, rows) = (rows, &rows.rows);
+    if are_shared(rows) {
         // SAFETY: forwarded to the caller.
-        return unsafe { shared(&Plan::of(rows, false), at, pool, threads) };
+        return unsafe { shared(plan, at, pool, threads) };
     }
-    let plan = Plan::of(rows, true);
     let parts: Vec<Range<usize>> = rows.parts(threads).collect();
     let at = &at; // whole, as it may be shared
     team::run(pool, threads, parts.len(), &|i| {
         // SAFETY: forwarded to the caller; each row is one thread's.
-        unsafe { part(&plan, *at, parts[i].clone()) };
+        unsafe { part(plan, *at, parts[i].clone()) };
     });
 }
 
@@ -58,7 +92,7 @@ pub(super) unsafe fn computed<T: Real>(rows: &Rows, at: Places<'_, T>, pool: &dy
 ///
 /// # Safety
 /// As [`computed`].
-unsafe fn part<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, rows: Range<usize>) {
+unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>) {
     let length = plan.rows.length();
     let most = (AT_ONCE / length.max(1)).max(1);
     let slot = most * length.min(AT_ONCE);
@@ -77,7 +111,7 @@ unsafe fn part<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, rows: Range<usize>) 
 ///
 /// # Safety
 /// As [`computed`]; the plan keeps no whole rows.
-unsafe fn shared<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+unsafe fn shared<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
     let (rows, length, values) = (plan.rows.rows(), plan.rows.length(), plan.values());
     let (parts, at) = (length.div_ceil(SHARE), &at);
     let mut numbers = vec![T::of(0.0); rows * values];
@@ -115,7 +149,7 @@ unsafe fn shared<T: Real>(plan: &Plan<'_>, at: Places<'_, T>, pool: &dyn Threads
 /// # Safety
 /// As [`computed`].
 unsafe fn of_a_share<T: Real>(
-    plan: &Plan<'_>,
+    plan: &Plan,
     at: Places<'_, T>,
     narrow: &mut [T],
     row: usize,
@@ -142,7 +176,7 @@ enum Work {
 
 /// Some rows that are computed at once.
 struct Block<'a, T> {
-    plan: &'a Plan<'a>,
+    plan: &'a Plan,
     at: Places<'a, T>,
     /// Values of a part of the rows, each of so many elements.
     slots: *mut T,

@@ -11,9 +11,9 @@ use hostcall::Lengths;
 /// Computes what `frame` asks for of rows; `None` if that is no such call.
 pub(super) unsafe fn rows_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: forwarded to the caller.
-    let (asked, (args, rets)) = unsafe { (Rows::decode(numbers(&frame.attrs)?)?, operands(frame)?) };
+    let (plan, (args, rets)) = unsafe { (rows::planned(numbers(&frame.attrs)?)?, operands(frame)?) };
     let dtype = rets.first()?.dtype;
-    let (wanted, made) = asked.sizes();
+    let (asked, (wanted, made)) = (plan.rows(), plan.sizes());
     let is_of = |arg: &XLA_FFI_Buffer, truths: bool| arg.dtype == if truths { XLA_FFI_DataType_PRED } else { dtype };
     // SAFETY: likewise.
     let fits = unsafe {
@@ -21,27 +21,27 @@ pub(super) unsafe fn rows_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
             && rets.len() == made.len()
             && args.iter().zip(&asked.operands).all(|(arg, operand)| is_of(arg, operand.truths))
             && rets.iter().all(|ret| ret.dtype == dtype)
-            && args.iter().zip(&wanted).chain(rets.iter().zip(&made)).all(|(buffer, &size)| len(buffer) == Some(size))
+            && args.iter().zip(wanted).chain(rets.iter().zip(made)).all(|(buffer, &size)| len(buffer) == Some(size))
     };
     if !fits {
         return None;
     }
     match dtype {
         // SAFETY: operands and results have this type, and so many elements.
-        XLA_FFI_DataType_F32 => unsafe { rows_in::<f32>(frame, &asked, &args, &rets) },
+        XLA_FFI_DataType_F32 => unsafe { rows_in::<f32>(frame, &plan, &args, &rets) },
         // SAFETY: as above.
-        XLA_FFI_DataType_F64 => unsafe { rows_in::<f64>(frame, &asked, &args, &rets) },
+        XLA_FFI_DataType_F64 => unsafe { rows_in::<f64>(frame, &plan, &args, &rets) },
         _ => return None,
     }
     Some(())
 }
 
-unsafe fn rows_in<T: rows::Real>(frame: &XLA_FFI_CallFrame, asked: &Rows, args: &Buffers<'_>, rets: &Buffers<'_>) {
+unsafe fn rows_in<T: rows::Real>(frame: &XLA_FFI_CallFrame, plan: &rows::Plan, args: &Buffers<'_>, rets: &Buffers<'_>) {
     let operands: SmallVec<[*const c_void; 8]> = args.iter().map(|arg| arg.data.cast_const()).collect();
     let results: SmallVec<[*mut T; 4]> = rets.iter().map(|ret| ret.data.cast()).collect();
     let (at, pool) = (rows::Places { operands: &operands, results: &results }, Pool(frame));
     // SAFETY: forwarded to the caller; XLA gives a result to one call.
-    unsafe { rows::computed(asked, at, &pool, pool.threads()) };
+    unsafe { rows::computed(plan, at, &pool, pool.threads()) };
 }
 
 /// Computes the scan that `frame` asks for; `None` if that is no such call.

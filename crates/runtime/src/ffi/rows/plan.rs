@@ -40,8 +40,8 @@ pub(super) enum Where {
 }
 
 /// How [`Rows`] are computed.
-pub(super) struct Plan<'a> {
-    pub(super) rows: &'a Rows,
+pub(in crate::ffi) struct Plan {
+    pub(super) rows: Rows,
     /// Steps on numbers of rows that are taken before each phase, and after all of them.
     pub(super) before: Vec<Vec<usize>>,
     pub(super) during: Vec<Vec<Task>>,
@@ -55,11 +55,13 @@ pub(super) struct Plan<'a> {
     /// Of each operand.
     strides: Vec<Strides>,
     dense: Vec<bool>,
+    /// Elements of the operands, and of the results.
+    sizes: (Vec<usize>, Vec<usize>),
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// `keeps`: whether there is memory for whole rows. Without it steps are taken again.
-    pub(super) fn of(rows: &'a Rows, keeps: bool) -> Plan<'a> {
+    pub(super) fn of(rows: Rows, keeps: bool) -> Plan {
         let (whole, operands) = (rows.are_whole(), rows.operands.len());
         let values = whole.len();
         // A number is known before its phase, an element from its phase on.
@@ -69,28 +71,29 @@ impl<'a> Plan<'a> {
             known[operands + i] = latest + usize::from(matches!(step, Step::Reduce(..)));
         }
         let phases = known.iter().zip(&whole).map(|(&phase, &whole)| phase + usize::from(whole)).max().unwrap_or(0);
+        let strides = (0..operands).map(|operand| strides(&rows, operand)).collect();
+        let dense = (0..operands).map(|operand| is_dense(&rows, operand)).collect();
+        let computed = computed_in(&rows, &whole, &known, keeps);
+        let results = rows.results.iter().copied().enumerate();
         let mut plan = Plan {
-            rows,
             before: vec![vec![]; phases + 1],
             during: vec![],
             narrow_operands: (0..operands).filter(|&operand| !whole[operand]).collect(),
-            narrow_results: vec![],
+            narrow_results: results.filter(|&(_, value)| !whole[value]).collect(),
             slots: 0,
             kept: 0,
             lanes: 0,
-            strides: rows.operands.iter().enumerate().map(|(i, _)| strides(rows, i)).collect(),
-            dense: (0..operands).map(|operand| is_dense(rows, operand)).collect(),
+            strides,
+            dense,
+            sizes: rows.sizes(),
+            rows,
         };
         for value in (operands..values).filter(|&value| !whole[value]) {
             plan.before[known[value]].push(value);
         }
-        let results = rows.results.iter().enumerate();
-        plan.narrow_results =
-            results.filter(|(_, value)| !whole[**value]).map(|(result, &value)| (result, value)).collect();
-        let computed = computed_in(rows, &whole, &known, keeps);
         let kept: Vec<Option<usize>> = (0..values)
             .map(|value| {
-                let is_result = rows.results.contains(&value);
+                let is_result = plan.rows.results.contains(&value);
                 (whole[value] && value >= operands && computed[value].stays && !is_result).then(|| {
                     plan.kept += 1;
                     plan.kept - 1
@@ -178,6 +181,15 @@ impl<'a> Plan<'a> {
             (None, _, Some(result)) => Where::Result(result),
             (None, kept, None) => kept.map_or(Where::Operand, Where::Kept),
         }
+    }
+
+    pub(in crate::ffi) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// How many elements the operands have, and the results.
+    pub(in crate::ffi) fn sizes(&self) -> (&[usize], &[usize]) {
+        (&self.sizes.0, &self.sizes.1)
     }
 
     pub(super) fn values(&self) -> usize {
