@@ -329,17 +329,17 @@ fn only_long_programs_are_divided_among_threads() {
 
 #[test]
 fn only_long_compiled_programs_are_divided_among_threads() {
-    let divides = |rows_of_each: usize| {
+    let divides = |more_rows: usize| {
         let folder = tempfile::tempdir().unwrap();
         let disk = DiskCache::new(folder.path(), DEFAULT_LIMIT);
         let session = Arc::new(Session::new(plugin::path().to_str(), Some(disk)).unwrap());
-        run(&Runner::new(program("dynamic"), session), &rows(rows_of_each, rows_of_each)).unwrap();
+        run(&Runner::new(program("dynamic"), session), &rows(3, more_rows)).unwrap();
         let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(kept.len(), 1, "{kept:?}");
         is_divided(&std::fs::read(&kept[0]).unwrap())
     };
-    assert!(!divides(15_000));
-    assert_eq!(divides(500_000), may_be_divided());
+    assert!(!divides(12_000));
+    assert_eq!(divides(1_000_000), may_be_divided());
 }
 
 fn partitioned(name: &str, mesh: &str, rules: &str) -> Partitioned {

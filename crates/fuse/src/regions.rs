@@ -19,7 +19,7 @@ mod set;
 mod settled;
 mod steps;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tiles;
 mod why;
 

@@ -19,7 +19,7 @@
 
 mod region;
 
-use self::region::{Region, Regions};
+use self::region::{Item, Region, Regions};
 use crate::measure::numel;
 use crate::{Change, Changes, Class, Head};
 use ir::{Error, Graph, Input, LocId, Node, Op, Operands, Output, Result, Type, ValueId};
@@ -91,12 +91,13 @@ fn rebuilt(graph: &Graph, regions: Regions<'_>) -> Result<Graph> {
     };
     for item in regions.into_items() {
         match item {
-            region::Item::Node(i) => {
+            Item::Node(i) => {
                 let node = &graph.nodes()[i];
                 let operands = node.operands.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
                 places[i] = Some(to.push(Node { operands, ..node.clone() }));
             }
-            region::Item::Region(region) => {
+            Item::Region(region) => {
+                let region = *region;
                 let operands = region.given.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
                 let types = region.body.output_types().filter_map(Type::tensor).cloned().collect();
                 let (loc, bodies) = (graph.nodes()[region.seed].loc, vec![Arc::new(region.body)]);

@@ -28,7 +28,10 @@ const PLAIN: [&str; 14] = [
 pub(super) fn name(graph: &Graph, members: &[ValueId]) -> String {
     let region = Named { graph, members };
     if let [only] = members.iter().filter(|v| !is_view(&graph.node(**v).op)).collect::<Vec<_>>()[..] {
-        return short(region.words(*only).collect());
+        return match &graph.node(*only).bodies[..] {
+            [body] if *region.op(*only) == Op::HostRows => name(body, &computed(body)),
+            _ => short(region.words(*only).collect()),
+        };
     }
     if let Some(update) = region.update() {
         return update.to_owned();
@@ -42,6 +45,12 @@ pub(super) fn name(graph: &Graph, members: &[ValueId]) -> String {
     }
     words.sort_by_key(|w| w.0);
     short(words.into_iter().map(|w| w.1).collect())
+}
+
+/// What `body` computes.
+fn computed(body: &Graph) -> Vec<ValueId> {
+    let all = (0..body.nodes().len()).map(ValueId::new);
+    all.filter(|v| !matches!(body.node(*v).op, Op::Input { .. } | Op::Constant(_))).collect()
 }
 
 /// `words` without repetitions, and without plain arithmetic if something better is there.

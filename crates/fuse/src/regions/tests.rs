@@ -5,7 +5,7 @@ mod optimum;
 pub(super) mod random;
 
 /// About a v5e.
-pub(super) const TPU: Machine = Machine {
+pub(crate) const TPU: Machine = Machine {
     bandwidth: 819_000_000_000,
     products: 98_500_000_000_000,
     is_tpu: true,

@@ -82,7 +82,7 @@ impl Body {
     /// The graph that asks for some of the values, and what it is given.
     fn asked(mut self) -> (Graph, Vec<Literal>) {
         for (i, &value) in self.made.iter().enumerate() {
-            if i == 0 || i + 1 == self.made.len() || self.random.bits() % 3 == 0 {
+            if i == 0 || i + 1 == self.made.len() || self.random.bits().is_multiple_of(3) {
                 self.b.output(format!("y{i}"), OutputKind::User, value);
             }
         }

@@ -40,9 +40,12 @@ pub(super) struct Places<'a, T> {
 // SAFETY: whoever makes one vouches that operands are only read, and rows of results are written by one thread each.
 unsafe impl<T> Sync for Places<'_, T> {}
 
+/// Plans, and the numbers they were made of, by where those are.
+type Plans = FxHashMap<*const i64, (Box<[i64]>, Rc<Plan>)>;
+
 thread_local! {
-    /// Plans that this thread made, by where their numbers are: a program calls with the same ones again.
-    static MADE: RefCell<FxHashMap<*const i64, (Box<[i64]>, Rc<Plan>)>> = RefCell::default();
+    /// What this thread made: a program calls with the same numbers again.
+    static MADE: RefCell<Plans> = RefCell::default();
 }
 
 /// Plans that are kept, as long as there are no more.

@@ -26,7 +26,7 @@ pub(super) struct Region {
 /// What stands at a place of the graph's order.
 pub(super) enum Item {
     Node(usize),
-    Region(Region),
+    Region(Box<Region>),
 }
 
 /// A graph whose ops become regions, one after the other.
@@ -91,7 +91,7 @@ impl<'a> Regions<'a> {
             self.items[self.item_of[node]] = None;
             self.item_of[node] = own;
         }
-        self.items.push(Some(Item::Region(region)));
+        self.items.push(Some(Item::Region(Box::new(region))));
         let mut late: FxHashSet<usize> = [own].into_iter().collect();
         let (mut before, mut after) = (vec![], vec![]);
         for &item in &self.order[first..=last] {
@@ -367,8 +367,11 @@ impl Body<'_> {
         made
     }
 
+    /// Whether a broadcast is over the whole rows, or of one number.
     fn is_spread(&self, node: &Node) -> bool {
-        node.ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape || ty.numel() == 1)
+        let numel = |ty: &TensorType| ty.numel();
+        let is_number = self.graph.tensor_type(node.operands[0]).map(numel) == Some(1);
+        is_number || node.ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape)
     }
 
     fn again(&mut self, node: &Node, operands: &[ValueId]) -> ValueId {

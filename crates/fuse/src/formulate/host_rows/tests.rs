@@ -92,7 +92,7 @@ fn a_layer_norm_is_one_call_that_also_gives_what_others_read() {
     });
     let after = formulated(&graph);
     let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
-    assert_eq!(body.outputs.len(), 2, "{}", ir::text::print(body));
+    assert_eq!((body.inputs.len(), body.outputs.len()), (4, 2), "{}", ir::text::print(body));
 }
 
 #[test]
@@ -210,4 +210,16 @@ fn the_limit_counts_calls() {
         let after = left_to_the_host(&graph, &mut changes, None).unwrap();
         assert_eq!(calls(&after).len(), limit);
     }
+}
+
+#[test]
+fn a_call_is_named_after_what_it_computes() {
+    let machine = crate::regions::Machine { ..crate::regions::tests::TPU };
+    let named = |graph: &Graph| {
+        let found = crate::regions::regions(&formulated(graph), &machine);
+        found.into_iter().map(|region| region.name).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&graph(|b| vec![softmax(b, given(b, &WHOLE))])), ["softmax"]);
+    assert_eq!(named(&graph(|b| vec![layer_norm(b, given(b, &WHOLE))])), ["layernorm"]);
+    assert_eq!(named(&graph(|b| vec![reduced(b, given(b, &WHOLE), Reducer::Add)])), ["sum"]);
 }
