@@ -51,6 +51,9 @@ thread_local! {
 /// Plans that are kept, as long as there are no more.
 const MOST_KEPT: usize = 1 << 12;
 
+/// Elements of a row of which each thread keeps values for later: a megabyte or four, as long as the caches hold some of it.
+const MOST_KEPT_OF_A_ROW: usize = 1 << 20;
+
 /// How what `numbers` ask for is computed; `None` if they are none of [`Rows`].
 pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plan>> {
     MADE.with_borrow_mut(|made| {
@@ -58,7 +61,7 @@ pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plan>> {
             return Some(plan.clone());
         }
         let rows = Rows::decode(numbers)?;
-        let keeps = !are_shared(&rows);
+        let keeps = !are_shared(&rows) && rows.length() <= MOST_KEPT_OF_A_ROW;
         let plan = Rc::new(Plan::of(rows, keeps));
         if made.len() == MOST_KEPT {
             made.clear();

@@ -160,11 +160,11 @@ fn random(r: &mut Random) -> Graph {
 #[test]
 fn random_graphs_stay_what_they_are_but_for_rounding() {
     let mut called = 0;
-    for seed in 0..100 {
+    for seed in 0..40 {
         let graph = random(&mut Random(seed));
         called += calls(&formulated(&graph)).len();
     }
-    assert!(called > 100, "{called}");
+    assert!(called > 40, "{called}");
 }
 
 #[test]
