@@ -137,10 +137,8 @@ impl Reading<'_> {
         self.place(index, 0..ty.rank()).map(|at| Value::Made { at, truths })
     }
 
-    /// Whether a tensor of `shape` has the extents that count rows, but for ones.
     fn counts_rows(&self, shape: &[usize]) -> bool {
-        let many = |extents: &[usize]| extents.iter().copied().filter(|&extent| extent != 1).collect::<Shape>();
-        many(shape) == many(&self.rows.extents[..self.rows.outer])
+        count_alike(shape, &self.rows.extents[..self.rows.outer])
     }
 
     fn broadcast(&mut self, of: ValueId, dims: &[usize], shape: &Shape) -> Option<Value> {
@@ -198,6 +196,12 @@ impl Reading<'_> {
 
 fn mask(dims: impl Iterator<Item = usize>) -> u64 {
     dims.fold(0, |mask, d| mask | 1u64.checked_shl(d as u32).unwrap_or(0))
+}
+
+/// Whether tensors of these extents, but for ones, have an element for each of the same rows.
+pub fn count_alike(one: &[usize], other: &[usize]) -> bool {
+    let many = |extents: &[usize]| extents.iter().copied().filter(|&extent| extent != 1).collect::<Shape>();
+    many(one) == many(other)
 }
 
 /// The host's function, if it has one.

@@ -1,7 +1,7 @@
 //! Which ops around a reduction of rows are computed in the same pass.
 
 use crate::measure::is_elementwise;
-use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, Shape, TensorType, ValueId};
+use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BinaryHeap;
 
@@ -139,7 +139,7 @@ impl<'a> Regions<'a> {
 /// A region that grows.
 struct Growing<'a, 'g> {
     regions: &'a Regions<'g>,
-    /// The tensor whose rows they are, and how many of its dimensions count them.
+    /// The tensor whose rows they are, and its dimensions that are a row's.
     whole: TensorType,
     dims: Dims,
     own: FxHashSet<usize>,
@@ -282,11 +282,10 @@ impl<'a, 'g> Growing<'a, 'g> {
     }
 
     fn counts_rows(&self, shape: &[usize]) -> bool {
-        let many = |extents: &[usize]| extents.iter().copied().filter(|&extent| extent != 1).collect::<Shape>();
-        many(shape) == many(&self.whole.shape[..self.whole.rank() - self.dims.len()])
+        ir::rows::count_alike(shape, &self.whole.shape[..self.whole.rank() - self.dims.len()])
     }
 
-    /// The region, if it is one that the host computes and that is worth it.
+    /// The region, if the host computes it.
     fn finish(self, seed: usize) -> Option<Region> {
         let graph = self.regions.graph;
         let mut nodes: Vec<usize> = self.own.iter().copied().collect();

@@ -158,7 +158,6 @@ impl Plan {
             let step = (value >= operands).then(|| self.rows.steps[value - operands]);
             tasks.push(Task { value, step, reads: at, to });
             let mut ended: Vec<usize> = read.into_iter().filter(|&read| last[read] == value).collect();
-            ended.dedup();
             ended.sort_unstable();
             ended.dedup();
             free.extend(ended.into_iter().filter_map(|read| slots[read]));
