@@ -2,7 +2,8 @@
 # Builds tputc, the C++ shim for the installed PyTorch, and the wheel that holds it; installs both into .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --quiet --release -p torchtpu-cli
+# Together, with the features that maturin asks for, so that what both are made of is compiled once.
+cargo build --quiet --release -p torchtpu-cli -p torchtpu-py --features pyo3/extension-module
 install -m 755 target/release/tputc .venv/bin/tputc
 
 # The wheel brings the shim for this PyTorch, and its sources for others. Both lie in the package while it is built.
