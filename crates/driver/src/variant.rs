@@ -204,11 +204,7 @@ impl Variant {
         seed: SeedSource<'_>,
     ) -> Result<Vec<Value>> {
         let buffers = self.buffers(arguments, dims, seed)?;
-        let start = Instant::now();
-        let execution = self.executable.execute(&buffers, &ExecuteOptions::default()).map_err(Error::Execute)?;
-        execution.done.wait().map_err(Error::Execute)?;
-        let time = start.elapsed();
-        self.executable.took(time);
+        let (execution, time) = self.executable.run(&buffers, &ExecuteOptions::default()).map_err(Error::Execute)?;
         session.count_execution(time);
         let mut tensors = vec![];
         for (buffer, output) in execution.outputs.into_iter().zip(&self.outputs) {

@@ -192,10 +192,22 @@ impl Executable {
         Ok(execution)
     }
 
-    /// Is told what an execution took, start and wait. After long ones, CPU ops' threads that look for more work are let go
-    /// before the next: they would take the program's processors.
-    pub fn took(&self, time: Duration) {
-        self.habit.took(time);
+    /// Starts the program on one device and waits for it; returns what that took, too. If it took long the last time, CPU ops' threads
+    /// that look for more work sleep meanwhile: they would take the program's processors.
+    ///
+    /// # Errors
+    /// As [`Executable::execute`] and [`Event::wait`].
+    pub fn run<B: Borrow<Buffer>>(
+        &self,
+        arguments: &[B],
+        options: &ExecuteOptions<'_>,
+    ) -> Result<(Execution, Duration)> {
+        let (execution, time) = self.habit.run(|| {
+            let execution = self.execute(arguments, options)?;
+            execution.done.wait()?;
+            Ok(execution)
+        });
+        Ok((execution?, time))
     }
 
     /// Starts the program on all its devices, with one list of arguments per device in the order of

@@ -1,4 +1,4 @@
-//! CPU ops' threads that look for more work are let go where a program takes long.
+//! CPU ops' threads that look for more work sleep while a program takes long.
 
 #[path = "common/blas.rs"]
 mod blas;
@@ -6,6 +6,7 @@ mod common;
 
 use blas::blas;
 use common::*;
+use std::time::Duration;
 use torchtpu_runtime::{Executable, ExecuteOptions};
 
 /// Counts to `%n`, a nanosecond or so each.
@@ -25,30 +26,51 @@ func.func @main(%n: tensor<f32>) -> tensor<f32> {
 }";
 
 #[test]
-fn threads_are_let_go_before_what_takes_long() {
+fn threads_sleep_while_something_takes_long() {
     let (_dir, library) = blas(0);
     plugin().offer_products(&library).expect("the plugin takes it");
+    let openmp = OpenMp::of(&library);
     let client = client();
     let device = first_device(&client);
     let run = |program: &Executable, to: f32| {
-        let execution = program.execute(&[upload(&device, &[to], &[])], &ExecuteOptions::default()).expect("starts");
-        execution.done.wait().expect("ends");
+        let given = [upload(&device, &[to], &[])];
+        let (execution, time) = program.run(&given, &ExecuteOptions::default()).expect("runs");
         assert_eq!(download(&execution.outputs[0]), [to]);
+        time
     };
     let (short, long) = (compile(&client, COUNT), compile(&client, COUNT));
     // Some may be long where other work on the machine comes between.
-    (0..100).for_each(|_| run(&short, 2.0));
-    let by_short = paused(&library);
-    assert!(by_short < 50, "{by_short} times in a hundred short runs");
-    (0..50).for_each(|_| run(&long, 1e7));
-    let by_long = paused(&library) - by_short;
-    assert!(by_long >= 49, "{by_long} times in fifty long runs");
+    for _ in 0..100 {
+        run(&short, 2.0);
+    }
+    let by_short = openmp.regions();
+    assert!(by_short < 50, "{by_short} regions in a hundred short runs");
+    run(&long, 1e7); // to learn that it is
+    let (before, began) = (openmp.looked(), openmp.regions());
+    let took: Duration = (0..50).map(|_| run(&long, 1e7)).sum();
+    let (looked, by_long) = (openmp.looked() - before, openmp.regions() - began);
+    assert!(by_long >= 50, "{by_long} regions in fifty long runs");
+    assert!(looked < took.as_secs_f64() / 2.0, "the other thread looked for work for {looked} s of {took:?}");
 }
 
-/// How often the library's OpenMP was asked for it.
+/// What the library tells of its OpenMP.
+struct OpenMp(libloading::Library);
+
 #[allow(unsafe_code)] // its functions are ours
-fn paused(library: &std::path::Path) -> i32 {
-    // SAFETY: it is loaded already, and has this function.
-    unsafe { libloading::Library::new(library).and_then(|l| Ok(l.get::<extern "C" fn() -> i32>(b"paused\0")?())) }
-        .expect("ours")
+impl OpenMp {
+    fn of(library: &std::path::Path) -> OpenMp {
+        // SAFETY: it is loaded already.
+        OpenMp(unsafe { libloading::Library::new(library) }.expect("ours"))
+    }
+
+    fn regions(&self) -> i32 {
+        // SAFETY: it has this function.
+        unsafe { self.0.get::<extern "C" fn() -> i32>(b"regions_so_far\0").expect("ours")() }
+    }
+
+    /// Seconds of a processor that its other thread has had.
+    fn looked(&self) -> f64 {
+        // SAFETY: it has this function.
+        unsafe { self.0.get::<extern "C" fn() -> f64>(b"looked\0").expect("ours")() }
+    }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Blas {
     pub(super) f64: Gemm<f64>,
     threads: ThreadsOfThread,
     /// Of the OpenMP that the library runs on, if it runs on one.
-    pub(super) pause: Option<idle::Pause>,
+    pub(super) openmp: Option<idle::OpenMp>,
     /// Of each element.
     pub(super) functions: Functions,
     /// Factorisations.
@@ -151,7 +151,7 @@ impl Blas {
                 threads: *library
                     .get(b"MKL_Set_Num_Threads_Local\0")
                     .map_err(|_| lacks("MKL_Set_Num_Threads_Local"))?,
-                pause: library.get(b"omp_pause_resource_all\0").ok().map(|pause| *pause),
+                openmp: idle::OpenMp::of(&library),
                 functions: Functions::of(&library),
                 lapack: Table::of(&library).ok_or_else(|| lacks("for each of LAPACK's that programs call"))?,
                 narrow: wide::is_for_this_processor(),

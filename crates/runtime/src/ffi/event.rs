@@ -56,13 +56,18 @@ impl Event {
     /// The work's own error, or [`Error::MissingFunction`].
     pub fn wait(&self) -> Result<()> {
         self.look();
-        if idle::is_known() && !self.ends_within(idle::WORTH) {
-            idle::let_go();
-        }
+        let waited = match idle::are_there() && !self.ends_within(idle::WORTH) {
+            true => idle::asleep(|| self.sleep()),
+            false => self.sleep(),
+        };
+        waited.map_err(|error| named_after(self.origin, error))
+    }
+
+    fn sleep(&self) -> Result<()> {
         // SAFETY: the event is alive.
         let waited =
             unsafe { self.api.call(sys::PJRT_Event_Await_Args { event: self.ptr.as_ptr(), ..Zeroable::zeroed() }) };
-        waited.map(drop).map_err(|error| named_after(self.origin, error))
+        waited.map(drop)
     }
 
     /// Gives the work some time to end, and the processor to whoever has a use for it.

@@ -205,7 +205,7 @@ impl Api {
     /// As [`Api::accept_calls`].
     pub(crate) fn offer_products(&self, blas: Blas) -> Result<()> {
         self.accept_calls()?;
-        blas.pause.into_iter().for_each(idle::by);
+        blas.openmp.into_iter().for_each(idle::by);
         BLAS.get_or_init(|| blas);
         Ok(())
     }

@@ -1,13 +1,18 @@
 //! Threads of OpenMP that look for work: those of PyTorch's CPU ops do for some milliseconds after each op, and take a processor
 //! each from the plugin's threads meanwhile.
 //!
-//! Whoever waits for a program that takes long lets its threads go. The next CPU op of that thread starts others, which takes it some
-//! 20 us each. `x @ w.T` of 1024x1024 after a CPU op took 17.5 ms on 2 cores, and 10.9 alone or with the threads gone; programs of up
-//! to 1.5 ms took as long as alone, so they are left in peace.
+//! While a program runs that takes long, they sleep within an OpenMP region of ours. To have them end (`omp_pause_resource_all`)
+//! costs the next CPU op 5 to 8 ms where a new thread is put on its creator's processor, as that looks for it all the time
+//! ([decision 21](../../../../docs/decisions/0021-idle-threads-sleep.md)).
 
-use std::ffi::c_int;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use libloading::os::unix::Library;
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 /// How long a program takes at least that is worth it.
@@ -16,57 +21,242 @@ pub(super) const WORTH: Duration = Duration::from_millis(1);
 /// How many starts of a program are timed: clocks would cost small ones some percent for ever.
 const TIMED: u32 = 8;
 
-/// OpenMP's `omp_pause_soft`: the next op finds all as it was.
-const SOFT: c_int = 1;
-
-/// OpenMP's `omp_pause_resource_all`: 0, or why not, as within an op.
-pub(super) type Pause = unsafe extern "C" fn(c_int) -> c_int;
-
-static PAUSE: OnceLock<Pause> = OnceLock::new();
-
-/// Has the threads let go by `pause`, or by the one given first.
-pub(super) fn by(pause: Pause) {
-    PAUSE.get_or_init(|| pause);
+/// Functions of an OpenMP whose compiler is GNU's.
+#[derive(Clone, Copy)]
+pub(super) struct OpenMp {
+    /// Calls a function with some data on each of so many threads, 0 for as many as usual, the caller among them, and returns when
+    /// all have.
+    parallel: unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint),
+    /// Which thread of the region this is; 0 called for it.
+    thread: unsafe extern "C" fn() -> c_int,
+    /// How many threads the region has.
+    threads: unsafe extern "C" fn() -> c_int,
+    /// How many the next one will have.
+    most: unsafe extern "C" fn() -> c_int,
 }
 
-/// Whether there may be threads to let go.
-pub(super) fn is_known() -> bool {
-    PAUSE.get().is_some()
-}
-
-/// Lets go those that work for the calling thread.
-pub(super) fn let_go() {
-    if let Some(pause) = PAUSE.get() {
-        // SAFETY: takes a number; refuses where the thread is in an op.
-        unsafe { pause(SOFT) };
+impl OpenMp {
+    /// The one that a library has or depends on.
+    pub(super) fn of(library: &Library) -> Option<OpenMp> {
+        // SAFETY: these names have these signatures in every OpenMP of GNU's.
+        unsafe {
+            Some(OpenMp {
+                parallel: *library.get(b"GOMP_parallel\0").ok()?,
+                thread: *library.get(b"omp_get_thread_num\0").ok()?,
+                threads: *library.get(b"omp_get_num_threads\0").ok()?,
+                most: *library.get(b"omp_get_max_threads\0").ok()?,
+            })
+        }
     }
 }
 
-/// Whether a program takes long: XLA's CPU runs many on the thread that starts them, which then never waits.
+/// Whose threads are sent to sleep: those of the thread that knew of them first, which runs CPU ops as a rule. A region of another
+/// might start threads that it never had.
+struct Known {
+    openmp: OpenMp,
+    of: ThreadId,
+    process: u32,
+}
+
+static KNOWN: OnceLock<Known> = OnceLock::new();
+
+/// Lets the calling thread's threads sleep from now on, unless another's do.
+pub(super) fn by(openmp: OpenMp) {
+    KNOWN.get_or_init(|| Known { openmp, of: thread::current().id(), process: std::process::id() });
+}
+
+fn known() -> Option<OpenMp> {
+    // A process that was forked has none of the threads.
+    let is_mine = |known: &&Known| known.of == thread::current().id() && known.process == std::process::id();
+    KNOWN.get().filter(is_mine).map(|known| known.openmp)
+}
+
+/// Whether there may be threads that [`asleep`] sends to sleep.
+pub(super) fn are_there() -> bool {
+    known().is_some()
+}
+
+/// One of the calling thread's OpenMP threads, of which there are so many with itself; 0 if there is no other.
+#[derive(Clone, Copy)]
+struct Seen {
+    of: c_int,
+    id: c_int,
+}
+
+thread_local! {
+    static SEEN: Cell<Option<Seen>> = const { Cell::new(None) };
+    /// Whether the thread is in a region of ours.
+    static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` while the OpenMP threads of the calling thread sleep, if they look for some.
+pub(super) fn asleep<R>(work: impl FnOnce() -> R) -> R {
+    let Some(openmp) = known() else { return work() };
+    // SAFETY: takes and changes nothing.
+    let most = unsafe { (openmp.most)() };
+    let is_asleep = |seen: Seen| seen.of == most && (seen.id == 0 || is_running(seen.id) == Some(false));
+    if most < 2 || WITHIN.get() || SEEN.get().is_some_and(is_asleep) {
+        return work();
+    }
+    WITHIN.set(true);
+    let done = catch_unwind(AssertUnwindSafe(|| within(openmp, most, work)));
+    WITHIN.set(false);
+    done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Whether a thread of this process runs, or would if it had a processor; `None` where it is not there or nobody can tell.
+fn is_running(thread: c_int) -> Option<bool> {
+    let stat = fs::read(format!("/proc/self/task/{thread}/stat")).ok()?;
+    let name = stat.iter().rposition(|&byte| byte == b')')?;
+    Some(stat.get(name + 2)? == &b'R')
+}
+
+/// Does `work` within a region where all other threads sleep.
+fn within<R>(openmp: OpenMp, most: c_int, work: impl FnOnce() -> R) -> R {
+    let (work, done) = (Cell::new(Some(work)), Cell::new(None));
+    let ours = || done.set(work.take().map(|work| catch_unwind(AssertUnwindSafe(work))));
+    let region = Region { openmp, ours: &ours, gate: Gate::default(), other: AtomicI32::new(0) };
+    // SAFETY: the region outlives the call, in which each thread takes its part as `on_each` says.
+    unsafe { (openmp.parallel)(on_each, (&raw const region).cast_mut().cast(), 0, 0) };
+    SEEN.set(Some(Seen { of: most, id: region.other.into_inner() }));
+    match done.take() {
+        Some(Ok(result)) => result,
+        Some(Err(panic)) => resume_unwind(panic),
+        None => unreachable!("a region has its first thread"),
+    }
+}
+
+struct Region<'a> {
+    openmp: OpenMp,
+    /// What the thread does that asked for the region.
+    ours: &'a dyn Fn(),
+    gate: Gate,
+    /// One of the other threads.
+    other: AtomicI32,
+}
+
+/// # Safety
+/// `region` is a [`Region`], of whose threads this is one.
+unsafe extern "C" fn on_each(region: *mut c_void) {
+    // SAFETY: forwarded to the caller. All but `ours`, which is for one thread, is for any.
+    let region = unsafe { &*region.cast::<Region<'_>>() };
+    // SAFETY: takes and changes nothing.
+    let (thread, threads) = unsafe { ((region.openmp.thread)(), (region.openmp.threads)()) };
+    if thread == 0 {
+        (region.ours)();
+        return region.gate.open(usize::try_from(threads - 1).unwrap_or(0));
+    }
+    // SAFETY: takes and changes nothing.
+    region.other.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+    region.gate.pass();
+}
+
+/// Where threads sleep until it is opened.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+    passed: AtomicUsize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_open {
+            is_open = self.opened.wait(is_open).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(is_open);
+        self.passed.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns when so many threads have passed. OpenMP would look for them all the time, on a processor where they may have to run.
+    fn open(&self, threads: usize) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+        while self.passed.load(Ordering::Acquire) < threads {
+            thread::yield_now();
+        }
+    }
+}
+
+/// How long a program takes to start, and to run: XLA's CPU runs many on the thread that starts them, which then never waits.
 #[derive(Default)]
 pub(crate) struct Habit {
-    is_long: AtomicBool,
+    starts_long: AtomicBool,
     timed: AtomicU32,
+    runs_long: AtomicBool,
 }
 
 impl Habit {
-    /// Runs `start`, which starts the program, without idle threads beside it if it takes long.
+    /// Calls `start`, which starts the program, without idle threads beside it if that takes long.
     pub(crate) fn start<R>(&self, start: impl FnOnce() -> R) -> R {
-        if self.is_long.load(Ordering::Relaxed) {
-            let_go();
-        }
         if self.timed.load(Ordering::Relaxed) >= TIMED {
-            return start();
+            return if self.starts_long.load(Ordering::Relaxed) { asleep(start) } else { start() };
         }
-        let since = Instant::now();
-        let started = start();
         self.timed.fetch_add(1, Ordering::Relaxed);
-        self.took(since.elapsed());
-        started
+        timed(&self.starts_long, start).0
     }
 
-    /// Learns what the last run took.
-    pub(crate) fn took(&self, time: Duration) {
-        self.is_long.store(time >= WORTH, Ordering::Relaxed);
+    /// Calls `run`, which starts the program and waits for it, likewise. Returns what it took, too.
+    pub(crate) fn run<R>(&self, run: impl FnOnce() -> R) -> (R, Duration) {
+        timed(&self.runs_long, run)
+    }
+}
+
+/// Does `work`, which took long the last time or did not, and learns whether it does.
+fn timed<R>(is_long: &AtomicBool, work: impl FnOnce() -> R) -> (R, Duration) {
+    let since = Instant::now();
+    let done = if is_long.load(Ordering::Relaxed) { asleep(work) } else { work() };
+    let took = since.elapsed();
+    is_long.store(took >= WORTH, Ordering::Relaxed);
+    (done, took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static REGIONS: AtomicU32 = AtomicU32::new(0);
+
+    /// An OpenMP that has no other threads, but means to.
+    const ALONE: OpenMp = {
+        unsafe extern "C" fn parallel(f: unsafe extern "C" fn(*mut c_void), data: *mut c_void, _: c_uint, _: c_uint) {
+            REGIONS.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: they belong together.
+            unsafe { f(data) }
+        }
+        unsafe extern "C" fn first() -> c_int {
+            0
+        }
+        unsafe extern "C" fn one() -> c_int {
+            1
+        }
+        unsafe extern "C" fn two() -> c_int {
+            2
+        }
+        OpenMp { parallel, thread: first, threads: one, most: two }
+    };
+
+    #[test]
+    fn one_thread_has_regions_and_not_one_in_another() {
+        by(ALONE);
+        let answer = asleep(|| asleep(|| 42));
+        assert_eq!((answer, REGIONS.load(Ordering::Relaxed)), (42, 1));
+        assert_eq!(asleep(|| 43), 43, "it is known by now that there are no other threads");
+        thread::spawn(|| {
+            by(ALONE);
+            assert!(!are_there());
+            assert_eq!(asleep(|| 44), 44);
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(REGIONS.load(Ordering::Relaxed), 1);
+        // A panic is passed on, and what comes next is done.
+        for _ in 0..2 {
+            SEEN.set(None);
+            let panicked = catch_unwind(|| asleep(|| panic!("of the work")));
+            assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"of the work"));
+        }
+        assert!(!WITHIN.get());
     }
 }
