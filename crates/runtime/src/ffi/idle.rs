@@ -21,6 +21,12 @@ pub(super) const WORTH: Duration = Duration::from_millis(1);
 /// How many starts of a program are timed: clocks would cost small ones some percent for ever.
 const TIMED: u32 = 8;
 
+/// Longer than threads look for work after an op or a region.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// How many regions follow each other at most before it is asked again what the threads look for work after.
+const MOST_TRUSTED: u32 = 256;
+
 /// Functions of an OpenMP whose compiler is GNU's.
 #[derive(Clone, Copy)]
 pub(super) struct OpenMp {
@@ -65,13 +71,11 @@ pub(super) fn by(openmp: OpenMp) {
     KNOWN.get_or_init(|| Known { openmp, of: thread::current().id(), process: std::process::id() });
 }
 
-fn known() -> Option<OpenMp> {
-    // A process that was forked has none of the threads.
-    let is_mine = |known: &&Known| known.of == thread::current().id() && known.process == std::process::id();
-    KNOWN.get().filter(is_mine).map(|known| known.openmp)
+fn known() -> Option<&'static Known> {
+    KNOWN.get().filter(|known| known.of == thread::current().id())
 }
 
-/// Whether there may be threads that [`asleep`] sends to sleep.
+/// Whether there may be threads that [`asleep`] sends to sleep. Each wait asks.
 pub(super) fn are_there() -> bool {
     known().is_some()
 }
@@ -85,23 +89,66 @@ struct Seen {
 
 thread_local! {
     static SEEN: Cell<Option<Seen>> = const { Cell::new(None) };
+    static TRUST: Cell<Trust> = const { Cell::new(Trust::NONE) };
     /// Whether the thread is in a region of ours.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Does `work` while the OpenMP threads of the calling thread sleep, if they look for some.
 pub(super) fn asleep<R>(work: impl FnOnce() -> R) -> R {
-    let Some(openmp) = known() else { return work() };
+    let Some(&Known { openmp, process, .. }) = known() else { return work() };
     // SAFETY: takes and changes nothing.
     let most = unsafe { (openmp.most)() };
+    // A process that was forked has none of the threads.
+    if most < 2 || WITHIN.get() || process != std::process::id() {
+        return work();
+    }
     let is_asleep = |seen: Seen| seen.of == most && (seen.id == 0 || is_running(seen.id) == Some(false));
-    if most < 2 || WITHIN.get() || SEEN.get().is_some_and(is_asleep) {
+    let mut trust = TRUST.get();
+    let is_worth_it = trust.after(Instant::now(), SEEN.get().is_some_and(is_asleep));
+    TRUST.set(trust);
+    if !is_worth_it {
         return work();
     }
     WITHIN.set(true);
     let done = catch_unwind(AssertUnwindSafe(|| within(openmp, most, work)));
     WITHIN.set(false);
+    TRUST.set(Trust { ended: Some(Instant::now()), ..trust });
     done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// What threads look for work after: a CPU op, or the last region of ours, whose end wakes them. A region each time would have them
+/// look for ever, beside programs that no op comes between.
+#[derive(Clone, Copy)]
+struct Trust {
+    /// When the last region ended, if they may not have slept since.
+    ended: Option<Instant>,
+    /// How many regions may follow before it is left to the threads whether they fall asleep.
+    left: u32,
+    /// How many the last time.
+    most: u32,
+}
+
+impl Trust {
+    const NONE: Trust = Trust { ended: None, left: 0, most: 1 };
+
+    /// Learns whether the threads sleep. Whether it is worth a region.
+    fn after(&mut self, now: Instant, are_asleep: bool) -> bool {
+        if are_asleep {
+            *self = Trust { most: self.most, ..Trust::NONE };
+            return false;
+        }
+        let is_ours = self.ended.is_some_and(|ended| now.duration_since(ended) < LOOK);
+        if !is_ours {
+            self.most = (2 * self.most).min(MOST_TRUSTED);
+            self.left = self.most;
+        } else if self.left > 0 {
+            self.left -= 1;
+        } else {
+            return false;
+        }
+        true
+    }
 }
 
 /// Whether a thread of this process runs, or would if it had a processor; `None` where it is not there or nobody can tell.
@@ -258,5 +305,30 @@ mod tests {
             assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"of the work"));
         }
         assert!(!WITHIN.get());
+    }
+
+    #[test]
+    fn threads_are_let_fall_asleep_and_what_ops_wake_sleeps() {
+        let mut trust = Trust::NONE;
+        let start = Instant::now();
+        // Programs of two milliseconds one after the other, the first behind an op: threads look for ten after it and each region.
+        let (mut last_woken, mut regions) = (Duration::ZERO, 0);
+        for now in (0..100).map(|i| Duration::from_millis(2 * i)) {
+            if trust.after(start + now, now.saturating_sub(last_woken) > Duration::from_millis(10)) {
+                last_woken = now + Duration::from_millis(2);
+                trust.ended = Some(start + last_woken);
+                regions += 1;
+            }
+        }
+        assert_eq!(regions, 3);
+        // The same with an op before each.
+        let mut trust = Trust::NONE;
+        let worth_it = |now: Duration| {
+            let is_worth_it = trust.after(start + now, false);
+            trust.ended = if is_worth_it { Some(start + now) } else { trust.ended };
+            is_worth_it
+        };
+        let regions = (0..2000).map(|i| Duration::from_millis(2 * i)).map(worth_it).filter(|&is| is).count();
+        assert!(regions > 1800, "{regions} of 2000");
     }
 }
