@@ -193,8 +193,14 @@ impl Rewrite {
 
 /// Rules in the order in which they are tried.
 const BEFORE_LAYOUT: &[Rule] = &[single_window::RULE, depthwise::RULE];
-const WITH_BLAS: &[Rule] =
-    &[pointwise::RULE, host_convolution::RULE, host_product::RULE, host_scan::RULE, host_scatter::RULE];
+const WITH_BLAS: &[Rule] = &[
+    pointwise::RULE,
+    host_convolution::RULE,
+    host_product::RULE,
+    host_scan::RULE,
+    host_scatter::RULE,
+    host_rows::IN_TURN,
+];
 const AFTER_LAYOUT: &[Rule] = &[depthwise_kernel::RULE, grouped::RULE, product_order::RULE];
 const OF_LOOPS: &[Rule] = &[
     rows_in_parts::MAXIMA,

@@ -1,7 +1,7 @@
-//! Rows: what is computed of each row by itself, such as its sum, or its softmax.
+//! Rows: what is computed of each row by itself, such as its sum, or its softmax, and what is combined of all of them.
 
 use crate::Combines;
-use crate::share::{cut, parts, size};
+use crate::share::{self, cut, size};
 use std::ops::Range;
 
 /// What an element takes for each step, in multiplications.
@@ -9,6 +9,10 @@ const WORK: usize = 2;
 
 /// The most operands and steps there are, and the most dimensions.
 const MOST: usize = 64;
+
+/// Rows that are combined with each other one by one, and the most parts that rows are combined in.
+const GROUP: usize = 32;
+const MOST_PARTS: usize = 64;
 
 /// A function of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,6 +84,8 @@ pub enum Step {
     Select(usize, usize, usize),
     /// Of each row the elements combined. Sums are added up in lanes, floats of 32 bits as such.
     Reduce(Combines, usize),
+    /// Of each place in a row the elements of all rows combined, in an order that [`Rows::combined_parts`] tells. No step reads it.
+    Gather(Combines, usize),
 }
 
 impl Step {
@@ -87,7 +93,7 @@ impl Step {
     pub fn reads(self) -> impl Iterator<Item = usize> {
         let values = match self {
             Step::Constant(_) => [None; 3],
-            Step::One(_, a) | Step::Reduce(_, a) => [Some(a), None, None],
+            Step::One(_, a) | Step::Reduce(_, a) | Step::Gather(_, a) => [Some(a), None, None],
             Step::Two(_, a, b) => [Some(a), Some(b), None],
             Step::Select(a, b, c) => [Some(a), Some(b), Some(c)],
         };
@@ -104,7 +110,8 @@ pub struct Operand {
     pub truths: bool,
 }
 
-/// Steps that are taken for each row of a tensor. Values hold an element for each place of a row, or one number for all of it.
+/// Steps that are taken for each row of a tensor. Values hold an element for each place of a row, or one number for all of it, or an
+/// element for each place in all rows together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
     /// Extents of the tensor.
@@ -138,10 +145,23 @@ impl Rows {
         let rows = (1u64 << self.outer) - 1;
         let mut whole: Vec<bool> = self.operands.iter().map(|operand| operand.has & !rows != 0).collect();
         for step in &self.steps {
-            let is_reduced = matches!(step, Step::Reduce(..));
+            let is_reduced = matches!(step, Step::Reduce(..) | Step::Gather(..));
             whole.push(!is_reduced && step.reads().any(|value| whole[value]));
         }
         whole
+    }
+
+    /// What a value is gathered by, if it is a step's that gathers.
+    pub fn gathers(&self, value: usize) -> Option<Combines> {
+        match self.steps.get(value.checked_sub(self.operands.len())?) {
+            Some(Step::Gather(of, _)) => Some(*of),
+            _ => None,
+        }
+    }
+
+    /// Whether something is combined of all rows.
+    pub fn is_gathering(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Gather(..)))
     }
 
     /// How many elements the operands have, and then the results.
@@ -151,7 +171,11 @@ impl Rows {
             extents.filter(|(d, _)| operand.has >> d & 1 == 1).map(|(_, extent)| extent).product()
         };
         let whole = self.are_whole();
-        let made = |&value: &usize| self.rows() * if whole[value] { self.length() } else { 1 };
+        let made = |&value: &usize| match (whole[value], self.gathers(value)) {
+            (true, _) => self.rows() * self.length(),
+            (false, None) => self.rows(),
+            (false, Some(_)) => self.length(),
+        };
         (self.operands.iter().map(has).collect(), self.results.iter().map(made).collect())
     }
 
@@ -169,6 +193,7 @@ impl Rows {
             Step::Two(of, a, b) => [2, of as i64, count(a), count(b)],
             Step::Select(a, b, c) => [3, count(a), count(b), count(c)],
             Step::Reduce(of, a) => [4, of as i64, count(a), 0],
+            Step::Gather(of, a) => [5, of as i64, count(a), 0],
         }));
         numbers.extend(self.results.iter().map(|&value| count(value)));
         numbers
@@ -204,23 +229,40 @@ impl Rows {
             return false;
         }
         let is_computed = |&value: &usize| (self.operands.len()..count).contains(&value);
-        if !in_order.all(|(at, step)| step.reads().all(|value| value < at)) || !self.results.iter().all(is_computed) {
+        let is_there = |at: usize, value: usize| value < at && self.gathers(value).is_none();
+        if !in_order.all(|(at, step)| step.reads().all(|v| is_there(at, v))) || !self.results.iter().all(is_computed) {
             return false;
         }
         let is_distinct = |i: usize| !self.results[..i].contains(&self.results[i]);
         let whole = self.are_whole();
         let reduced = self.steps.iter().filter_map(|step| match step {
-            Step::Reduce(_, value) => Some(*value),
+            Step::Reduce(_, value) | Step::Gather(_, value) => Some(*value),
             _ => None,
         });
         (0..self.results.len()).all(is_distinct) && reduced.into_iter().all(|value| whole[value])
     }
 
-    /// The rows, in parts that `threads` may take.
-    pub fn parts(&self, threads: usize) -> impl Iterator<Item = Range<usize>> {
+    /// In how many parts the work is worth doing on `threads`.
+    pub fn parts(&self, threads: usize) -> usize {
+        let numel = self.rows().saturating_mul(self.length());
+        share::parts(numel.saturating_mul(WORK * (self.steps.len() + self.operands.len())), threads)
+    }
+
+    /// The rows, in parts that `threads` may take, if they have nothing to do with each other.
+    pub fn cut(&self, threads: usize) -> impl Iterator<Item = Range<usize>> {
+        cut(self.rows(), self.parts(threads), 1)
+    }
+
+    /// The rows, in the parts that are combined by themselves, each in groups of [`Rows::group`] one row after the other. What the
+    /// groups make is combined in order, and so is what the parts make.
+    pub fn combined_parts(&self) -> impl Iterator<Item = Range<usize>> {
         let rows = self.rows();
-        let work = rows.saturating_mul(self.length()).saturating_mul(WORK * (self.steps.len() + self.operands.len()));
-        cut(rows, parts(work, threads), 1)
+        cut(rows, (rows / GROUP).clamp(1, MOST_PARTS), GROUP)
+    }
+
+    /// How many rows are combined one after the other.
+    pub fn group() -> usize {
+        GROUP
     }
 }
 
@@ -252,9 +294,10 @@ impl Numbers<'_> {
             2 => Step::Two(*OfTwo::ALL.get(self.below(MOST)?)?, self.below(values)?, self.below(values)?),
             3 => Step::Select(self.below(values)?, self.below(values)?, self.below(values)?),
             4 => Step::Reduce(*Combines::ALL.get(self.below(MOST)?)?, self.below(values)?),
+            5 => Step::Gather(*Combines::ALL.get(self.below(MOST)?)?, self.below(values)?),
             _ => return None,
         };
-        let unused = [2, 1, 0, 0, 1][kind as usize];
+        let unused = [2, 1, 0, 0, 1, 1][kind as usize];
         (0..unused).all(|_| self.next() == Some(0)).then_some(step)
     }
 }
@@ -276,8 +319,9 @@ mod tests {
                 Step::Two(OfTwo::Subtract, 0, 4),
                 Step::One(OfOne::Abs, 5),
                 Step::Select(1, 6, 4),
+                Step::Gather(Combines::Sum, 5),
             ],
-            results: vec![7, 4],
+            results: vec![7, 4, 8],
         }
     }
 
@@ -285,8 +329,8 @@ mod tests {
     fn numbers_come_back() {
         let rows = far();
         assert_eq!(Rows::decode(&rows.encode()), Some(rows.clone()));
-        assert_eq!(rows.are_whole(), [true, true, false, false, false, true, true, true]);
-        assert_eq!(rows.sizes(), (vec![105, 7], vec![105, 15]));
+        assert_eq!(rows.are_whole(), [true, true, false, false, false, true, true, true, false]);
+        assert_eq!(rows.sizes(), (vec![105, 7], vec![105, 15, 7]));
         for (i, of) in OfOne::ALL.into_iter().enumerate() {
             assert_eq!(of as usize, i);
         }
@@ -298,7 +342,7 @@ mod tests {
     #[test]
     fn what_was_not_written_is_refused() {
         let numbers = far().encode();
-        for length in 0..numbers.len() - 2 {
+        for length in 0..numbers.len() - far().results.len() {
             let cut = Rows::decode(&numbers[..length]);
             assert_eq!(cut, None, "the first {length}");
         }
@@ -314,10 +358,12 @@ mod tests {
             Rows { outer: 3, ..far() },
             Rows { extents: vec![usize::MAX >> 1, 5, 7], ..far() },
             Rows { results: vec![0], ..far() },
-            Rows { results: vec![8], ..far() },
+            Rows { results: vec![9], ..far() },
             Rows { results: vec![7, 7], ..far() },
             Rows { steps: vec![Step::Reduce(Combines::Sum, 0), Step::Reduce(Combines::Sum, 2)], ..far() },
             Rows { steps: vec![Step::One(OfOne::Abs, 2)], ..far() },
+            Rows { steps: [far().steps, vec![Step::One(OfOne::Abs, 8)]].concat(), ..far() },
+            Rows { steps: vec![Step::Constant(1.0), Step::Gather(Combines::Sum, 2)], results: vec![3], ..far() },
         ];
         for rows in wrong {
             assert_eq!(Rows::decode(&rows.encode()), None, "{rows:?}");
@@ -329,8 +375,10 @@ mod tests {
         for (extents, threads) in [(vec![0, 7], 2), (vec![1, 1 << 20], 8), (vec![4096, 300], 2), (vec![31, 9, 999], 4)]
         {
             let rows = Rows { outer: extents.len() - 1, extents, ..far() };
-            let ends = rows.parts(threads).try_fold(0, |at, part| (part.start == at).then_some(part.end));
-            assert_eq!(ends, Some(rows.rows()));
+            let end = |at, part: Range<usize>| (part.start == at).then_some(part.end);
+            assert_eq!(rows.cut(threads).try_fold(0, end), Some(rows.rows()));
+            assert_eq!(rows.combined_parts().try_fold(0, end), Some(rows.rows()));
+            assert!(rows.combined_parts().count() <= MOST_PARTS);
         }
     }
 }

@@ -1,21 +1,25 @@
 //! What the host computes of rows: which graphs say that, and as which steps.
 
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, Output};
 use crate::op::{Binary, Comparison, Op, Unary};
 use crate::{DType, Shape, TensorType, ValueId};
 use hostcall::{OfOne, OfTwo, Operand, Rows, Step};
 
 /// The steps that `graph` is, which takes rows and gives rows or numbers of them; `None` if the host does not compute such.
 ///
-/// Its first reduction says what a row is: the dimensions that go away, which are the last, of the tensor's extents. Inputs are that
-/// tensor, or broadcast to it, or a number for each row; all else is elementwise, or a reduction of rows like the first.
+/// Its first reduction says what a row is: of the tensor's extents the dimensions that go away, if those are the last, or that stay, if
+/// they are. Inputs are that tensor, or broadcast to it, or a number for each row; all else is elementwise, or a reduction of the same
+/// rows, or of all of them to one, which is only given.
 pub fn hosted(graph: &Graph) -> Option<Rows> {
     let of_rows = |node: &Node| match &node.op {
-        Op::Reduce { dims, .. } => Some((graph.tensor_type(node.operands[0])?.clone(), dims.len())),
+        Op::Reduce { dims, .. } => {
+            let whole = graph.tensor_type(node.operands[0])?.clone();
+            let outer = counting(dims, whole.rank())?;
+            Some((whole, outer))
+        }
         _ => None,
     };
-    let (whole, inner) = graph.nodes().iter().find_map(of_rows)?;
-    let outer = whole.rank().checked_sub(inner)?;
+    let (whole, outer) = graph.nodes().iter().find_map(of_rows)?;
     let is_float = matches!(whole.dtype, DType::F32 | DType::F64);
     let operands = vec![Operand { has: 0, truths: false }; graph.inputs.len()];
     let placed = vec![None; operands.len()];
@@ -26,13 +30,27 @@ pub fn hosted(graph: &Graph) -> Option<Rows> {
         reading.values.push(value);
     }
     for output in &graph.outputs {
-        let Value::Made { at, .. } = reading.values[output.value.index()] else { return None };
-        let ty = graph.tensor_type(output.value)?;
+        let (Value::Made { at, .. } | Value::Gathered { at }) = reading.values[output.value.index()] else {
+            return None;
+        };
         reading.rows.results.push(at);
-        let size = if reading.rows.are_whole()[at] { reading.whole.numel() } else { reading.rows.rows() };
-        (ty.dtype == reading.whole.dtype && ty.numel() == size).then_some(())?;
     }
-    (is_float && reading.rows.is_sound()).then_some(reading.rows)
+    let sizes = reading.rows.sizes().1;
+    let fits = |(output, size): (&Output, usize)| {
+        graph.tensor_type(output.value).is_some_and(|ty| ty.dtype == reading.whole.dtype && ty.numel() == size)
+    };
+    let all_fit = graph.outputs.iter().zip(sizes).all(fits);
+    (is_float && all_fit && reading.rows.is_sound()).then_some(reading.rows)
+}
+
+/// How many dimensions count rows, if those that a reduction of a tensor of so many takes away are a row's, or these.
+pub fn counting(dims: &[usize], rank: usize) -> Option<usize> {
+    let inner = rank.checked_sub(dims.len())?;
+    match dims.first() {
+        Some(_) if dims.iter().copied().eq(inner..rank) => Some(inner),
+        Some(_) if dims.iter().copied().eq(0..dims.len()) => Some(dims.len()),
+        _ => None,
+    }
 }
 
 /// What a value of the graph is.
@@ -42,6 +60,8 @@ enum Value {
     Given(usize),
     /// One of the steps' values, or an operand.
     Made { at: usize, truths: bool },
+    /// What is combined of all rows.
+    Gathered { at: usize },
 }
 
 struct Reading<'a> {
@@ -94,10 +114,15 @@ impl Reading<'_> {
                 self.made(node.operands[2], &ty.shape)?,
             ),
             Op::Reduce { reducer, dims } => {
-                let is_inner = dims.iter().copied().eq(self.rows.outer..self.rows.extents.len());
+                let (outer, rank) = (self.rows.outer, self.rows.extents.len());
+                let is = |of: std::ops::Range<usize>| !of.is_empty() && dims.iter().copied().eq(of);
                 let given = self.graph.tensor_type(node.operands[0])?;
                 let (given, of) = (given.clone(), self.made(node.operands[0], &given.shape)?);
-                (is_inner && given == self.whole && self.rows.are_whole()[of]).then_some(())?;
+                (given == self.whole && self.rows.are_whole()[of]).then_some(())?;
+                if is(0..outer) {
+                    return Some(Value::Gathered { at: self.push(Step::Gather(reducer.hosted()?, of)) });
+                }
+                is(outer..rank).then_some(())?;
                 Step::Reduce(reducer.hosted()?, of)
             }
             _ => return None,
@@ -116,6 +141,7 @@ impl Reading<'_> {
         (self.graph.tensor_type(value)?.shape == *shape).then_some(())?;
         match self.values[value.index()] {
             Value::Made { at, .. } => Some(at),
+            Value::Gathered { .. } => None,
             Value::Given(index) => self.counts_rows(shape).then(|| self.place(index, 0..self.rows.outer))?,
         }
     }
@@ -152,6 +178,7 @@ impl Reading<'_> {
                 let is_one = from.numel() == 1 && (self.is_constant(at) || self.placed.get(at) == Some(&Some(0)));
                 (is_number && (to_rows || is_one)).then_some(Value::Made { at, truths })
             }
+            Value::Gathered { .. } => None,
             Value::Given(index) => {
                 let is_ordered = dims.windows(2).all(|pair| pair[0] < pair[1]);
                 (is_ordered && (is_whole || from.numel() == 1)).then_some(())?;
@@ -185,6 +212,7 @@ impl Reading<'_> {
                 let is_number = !self.rows.are_whole()[at];
                 (is_number || *shape == self.whole.shape).then_some(Value::Made { at, truths })
             }
+            Value::Gathered { .. } => None,
             Value::Given(index) => {
                 let ty = self.graph.tensor_type(of)?;
                 let at = self.counts_rows(&ty.shape).then(|| self.place(index, 0..self.rows.outer))??;

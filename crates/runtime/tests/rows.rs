@@ -59,6 +59,50 @@ fn short_rows_long_ones_and_such_as_threads_share() {
     }
 }
 
+/// The sums of all rows, or of what they are over their own sums.
+fn sums(rows: usize, length: usize, over_own: bool) -> Rows {
+    let (own, of) =
+        if over_own { (vec![Step::Reduce(Combines::Sum, 0), Step::Two(OfTwo::Divide, 0, 1)], 2) } else { (vec![], 0) };
+    Rows {
+        extents: vec![rows, length],
+        outer: 1,
+        operands: vec![Operand { has: 0b11, truths: false }],
+        results: vec![1 + own.len()],
+        steps: [own, vec![Step::Gather(Combines::Sum, of)]].concat(),
+    }
+}
+
+fn summed(client: &Client, rows: &Rows, x: &[f32]) -> Vec<f32> {
+    let [operand, result] = [x.len(), rows.length()].map(|n| format!("tensor<{n}xf32>"));
+    run(client, &calling(Rows::TARGET, &rows.encode(), &[&operand], &result), x).expect("runs")
+}
+
+#[test]
+fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
+    let client = client_asking(blas(0));
+    for (rows, length) in
+        [(0, 5), (1, 40), (33, 3), (700, 64), (5000, 17), (300, 200), (65, 1100), (40, 30_000), (3, 40_000)]
+    {
+        let x: Vec<f32> = (0..rows * length).map(|i| (i * 7919 % 1009) as f32 / 100.0 + 0.1).collect();
+        for over_own in [false, true] {
+            let given = summed(&client, &sums(rows, length, over_own), &x);
+            let own: Vec<f64> = x.chunks(length).map(|row| row.iter().map(|&x| f64::from(x)).sum()).collect();
+            for (at, &got) in given.iter().enumerate() {
+                let over = |row: usize| if over_own { own[row] } else { 1.0 };
+                let want: f64 = (0..rows).map(|row| f64::from(x[row * length + at]) / over(row)).sum();
+                assert!((f64::from(got) - want).abs() <= 2e-6 * want, "{rows}x{length} at {at}: {got}, not {want}");
+            }
+        }
+        // Beside as many other columns more than rows, of which threads take some each.
+        let wider = length + rows.max(300);
+        let beside: Vec<f32> = (0..rows * wider)
+            .map(|i| if i % wider < length { x[i / wider * length + i % wider] } else { 3.0 })
+            .collect();
+        let of_wider = summed(&client, &sums(rows, wider, false), &beside);
+        assert_eq!(summed(&client, &sums(rows, length, false), &x), of_wider[..length], "{rows}x{length}");
+    }
+}
+
 #[test]
 fn what_are_no_rows_is_an_error() {
     let client = client_asking(blas(0));
@@ -79,6 +123,8 @@ fn what_are_no_rows_is_an_error() {
         (changed(|r| r.results = vec![4]), ty, ty, "the result is a number of each row"),
         (changed(|r| r.results = vec![5, 3]), ty, ty, "there are two results"),
         (changed(|r| r.steps[1] = Step::Two(OfTwo::Subtract, 0, 2)), ty, ty, "a step reads itself"),
+        (changed(|r| r.steps[3] = Step::Gather(Combines::Sum, 3)), ty, ty, "what is of all rows is read"),
+        (sums(2, 3, false).encode(), ty, ty, "the result is of all rows"),
         (right.encode(), ty, "tensor<7xf32>", "the result is longer"),
         (right.encode(), ty, "tensor<6xf64>", "the result is wider"),
         (right.encode(), "tensor<6xi1>", ty, "the operand holds truth values"),

@@ -72,6 +72,13 @@ impl Body {
         self.b.reduce(of, reducer, &dims).unwrap()
     }
 
+    /// Of all rows, which is asked for and read by nothing.
+    fn gather(&mut self, reducer: Reducer, of: ValueId) {
+        let dims: Vec<usize> = (0..self.outer).collect();
+        let value = self.b.reduce(of, reducer, &dims).unwrap();
+        self.made.push(value);
+    }
+
     fn keep(&mut self, value: ValueId, is_whole: bool) {
         if !self.made.contains(&value) {
             self.made.push(value);
@@ -105,7 +112,7 @@ impl Body {
 }
 
 /// Whole tensors, and how many of their dimensions count rows: short rows and long ones, of which parts are computed at once.
-const WHOLES: [(&[usize], usize); 11] = [
+const WHOLES: [(&[usize], usize); 12] = [
     (&[4, 20], 1),
     (&[2, 3, 33], 2),
     (&[70, 16], 1),
@@ -117,6 +124,7 @@ const WHOLES: [(&[usize], usize); 11] = [
     (&[2, 40, 1], 1),
     (&[0, 24], 1),
     (&[3, 1024], 1),
+    (&[9, 17, 20], 2),
 ];
 
 /// A body of random steps that keep numbers small. Comparisons are of what is given, which rounding does not touch.
@@ -169,7 +177,7 @@ impl Scaling for Builder {
 fn step(r: &mut Body) {
     let (a, is_whole) = r.any();
     let other = r.like(is_whole);
-    let kind = r.below(18);
+    let kind = r.below(20);
     let count = r.whole[r.outer..].iter().product::<usize>() as f64;
     let (one, truth) = (r.elements[0], r.truths[r.truths.len() - 1]);
     let b = &r.b;
@@ -197,6 +205,11 @@ fn step(r: &mut Body) {
         15 if is_whole => return r.keep(r.b.scale_by(r.reduce(Reducer::Add, a), 1.0 / count), false),
         16 if is_whole => return r.keep(r.reduce(Reducer::Maximum, a), false),
         17 if is_whole => return r.keep(r.reduce(Reducer::Minimum, a), false),
+        18 if is_whole && r.outer > 0 => {
+            let rows = r.whole[..r.outer].iter().product::<usize>() as f64;
+            return r.gather(Reducer::Add, b.scale_by(a, 1.0 / rows.max(1.0)));
+        }
+        19 if is_whole && r.outer > 0 => return r.gather(Reducer::Maximum, a),
         _ => return,
     };
     r.keep(made, is_whole);
@@ -229,6 +242,10 @@ fn extremes_of_rows_are_exact() {
                 let off = r.b.subtract(x, r.spread(number)).unwrap();
                 r.keep(number, false);
                 r.keep(off, true);
+                if outer > 0 {
+                    r.gather(reducer, x);
+                    r.gather(reducer, off);
+                }
             }
             let (graph, given) = r.asked();
             j.exact(&format!("{dtype} {whole:?}"), &graph, &given);

@@ -1,4 +1,5 @@
-//! What is computed of each row by itself: some rows at once, or parts of a long one, while they are in the nearest cache.
+//! What is computed of each row by itself: some rows at once, or parts of a long one, while they are in the nearest cache; and what is
+//! combined of all rows on the way.
 
 mod kernels;
 mod plan;
@@ -10,7 +11,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::{ptr, slice};
 
-use hostcall::{Rows, Step};
+use hostcall::{Combines, Rows, Step};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -29,6 +30,9 @@ const AT_ONCE: usize = 1 << 10;
 /// Fewer rows than this are shared by threads, each in parts of so many elements.
 const FEW: usize = 16;
 const SHARE: usize = 32 * AT_ONCE;
+
+/// Columns that are worth a task of their own are at least so many, and a multiple of that.
+const PLACES: usize = 256;
 
 /// Where operands and results are.
 #[derive(Clone, Copy)]
@@ -73,7 +77,7 @@ pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plan>> {
 
 /// Whether threads share each row.
 fn are_shared(rows: &Rows) -> bool {
-    rows.rows() < FEW && rows.length() > SHARE
+    rows.rows() < FEW && rows.length() > SHARE && !rows.is_gathering()
 }
 
 /// Computes `rows` on the threads of `pool`, of which there are so many.
@@ -86,27 +90,94 @@ pub(super) unsafe fn computed<T: Real>(rows: &Plan, at: Places<'_, T>, pool: &dy
         // SAFETY: forwarded to the caller.
         return unsafe { shared(plan, at, pool, threads) };
     }
-    let parts: Vec<Range<usize>> = rows.parts(threads).collect();
+    if rows.is_gathering() && rows.length() > 0 {
+        // SAFETY: forwarded to the caller.
+        return unsafe { gathered(plan, at, pool, threads) };
+    }
+    let parts: Vec<Range<usize>> = rows.cut(threads).collect();
     let at = &at; // whole, as it may be shared
     team::run(pool, threads, parts.len(), &|i| {
         // SAFETY: forwarded to the caller; each row is one thread's.
-        unsafe { part(plan, *at, parts[i].clone()) };
+        unsafe { part(plan, *at, parts[i].clone(), 0..rows.length(), &mut []) };
     });
 }
 
-/// Computes some rows.
+/// Computes `rows`, of all of which something is combined: in parts that do not hang on how many threads there are, or, where there are
+/// more columns than rows, some columns of all parts after the other.
 ///
 /// # Safety
 /// As [`computed`].
-unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>) {
+unsafe fn gathered<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (rows, length, at) = (&plan.rows, plan.rows.length(), &at);
+    let wanted = rows.parts(threads);
+    let mut parts: Vec<Range<usize>> = rows.combined_parts().collect();
+    if parts.is_empty() {
+        parts.push(0..0); // no rows make something, too
+    }
+    let made_of = |part: &Range<usize>, columns: Range<usize>| {
+        let neutral = plan.gathered.iter().flat_map(|&(_, of)| std::iter::repeat_n(T::neutral(of), columns.len()));
+        let mut made: Vec<T> = neutral.collect();
+        // SAFETY: forwarded to the caller; each part's rows, or each range of columns, is one thread's.
+        unsafe { self::part(plan, *at, part.clone(), columns, &mut made) };
+        made
+    };
+    if plan.is_of_places() && length > rows.rows() || parts.len() < 2 {
+        let wanted = if plan.is_of_places() { wanted } else { 1 };
+        let each = length.div_ceil(wanted).next_multiple_of(PLACES);
+        return team::run(pool, threads, length.div_ceil(each), &|i| {
+            let columns = i * each..length.min((i + 1) * each);
+            let made = parts.iter().map(|part| made_of(part, columns.clone()));
+            // SAFETY: as above.
+            unsafe { combine_parts(plan, *at, columns.clone(), made) };
+        });
+    }
+    let made: Vec<OnceLock<Vec<T>>> = parts.iter().map(|_| OnceLock::new()).collect();
+    team::run(pool, threads.min(wanted), parts.len(), &|i| {
+        made[i].get_or_init(|| made_of(&parts[i], 0..length));
+    });
+    // SAFETY: as above, and all threads are done.
+    unsafe { combine_parts(plan, *at, 0..length, made.into_iter().filter_map(OnceLock::into_inner)) };
+}
+
+/// Writes what parts of the rows make together of some columns.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn combine_parts<T: Real>(
+    plan: &Plan,
+    at: Places<'_, T>,
+    columns: Range<usize>,
+    parts: impl Iterator<Item = Vec<T>>,
+) {
+    for (i, part) in parts.enumerate() {
+        for (&(result, of), part) in plan.gathered.iter().zip(part.chunks_exact(columns.len())) {
+            // SAFETY: forwarded to the caller.
+            let own = unsafe { slice::from_raw_parts_mut(at.results[result].add(columns.start), columns.len()) };
+            if i == 0 {
+                own.copy_from_slice(part);
+            } else {
+                kernels::join(of, own, Given::Row(part));
+            }
+        }
+    }
+}
+
+/// Computes some columns of some rows, and combines with `gathered` what these rows have for it.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>, columns: Range<usize>, gathered: &mut [T]) {
     let length = plan.rows.length();
-    let most = (AT_ONCE / length.max(1)).max(1);
+    let least = if plan.is_only_gathering() { Rows::group() } else { 1 };
+    let most = (AT_ONCE / length.max(1)).max(least);
     let slot = most * length.min(AT_ONCE);
-    let sizes = [plan.slots * slot, plan.kept * most * length, plan.values() * most, plan.lanes * LANES];
-    with_scratch(sizes, |[slots, kept, narrow, lanes]: [&mut [T]; 4]| {
-        let (slots, kept) = (slots.as_mut_ptr(), kept.as_mut_ptr());
-        let mut block =
-            Block { plan, at, slots, slot, kept, narrow, most, lanes, columns: 0..length, first: 0, count: 0 };
+    let sizes =
+        [plan.slots * slot, plan.kept * most * length, plan.values() * most, plan.lanes * LANES, gathered.len()];
+    with_scratch(sizes, |[slots, kept, narrow, lanes, group]: [&mut [T]; 5]| {
+        let (slots, kept, start) = (slots.as_mut_ptr(), kept.as_mut_ptr(), rows.start);
+        let gathering = Gathering { group, all: gathered, rows: rows.clone() };
+        let (first, count) = (start, 0);
+        let mut block = Block { plan, at, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
         // SAFETY: forwarded to the caller.
         unsafe { block.in_vectors(Work::Rows(rows)) };
     });
@@ -164,7 +235,8 @@ unsafe fn of_a_share<T: Real>(
 ) {
     with_scratch([plan.slots * AT_ONCE, plan.lanes * LANES], |[slots, lanes]: [&mut [T]; 2]| {
         let (slots, slot, kept) = (slots.as_mut_ptr(), AT_ONCE, ptr::null_mut());
-        let mut block = Block { plan, at, slots, slot, kept, narrow, most: 1, lanes, columns, first: row, count: 1 };
+        let (gathering, most, first, count) = (Gathering::nothing(), 1, row, 1);
+        let mut block = Block { plan, at, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
         // SAFETY: forwarded to the caller.
         unsafe { block.in_vectors(work) };
     });
@@ -178,6 +250,22 @@ enum Work {
     Phase(usize),
     /// What is done before this phase with numbers of rows.
     Numbers(usize),
+}
+
+/// What is combined of rows, value by value an element for each of the columns.
+struct Gathering<'a, T> {
+    /// Of the rows of a group so far.
+    group: &'a mut [T],
+    /// Of the groups before it.
+    all: &'a mut [T],
+    /// All these rows.
+    rows: Range<usize>,
+}
+
+impl<T> Gathering<'_, T> {
+    fn nothing() -> Self {
+        Gathering { group: &mut [], all: &mut [], rows: 0..0 }
+    }
 }
 
 /// Some rows that are computed at once.
@@ -194,6 +282,7 @@ struct Block<'a, T> {
     most: usize,
     /// Of each sum of a long row what its lanes have so far.
     lanes: &'a mut [T],
+    gathering: Gathering<'a, T>,
     /// What is computed of the rows.
     columns: Range<usize>,
     first: usize,
@@ -311,7 +400,7 @@ impl<T: Real> Block<'_, T> {
                     let (p, a, b) = (given(p), given(a), given(b));
                     kernels::select(own, p, a, b);
                 }
-                Step::Reduce(..) => {}
+                Step::Reduce(..) | Step::Gather(..) => {}
             }
         }
     }
@@ -325,6 +414,7 @@ impl<T: Real> Block<'_, T> {
         unsafe {
             let out = match task.to {
                 To::Lanes(lanes) => return self.reduce(task, lanes, columns),
+                To::Gathered(which) => return self.gather(task, which, columns),
                 To::Result(result) => self.at.results[result].add(self.first * self.plan.rows.length() + from),
                 To::Kept(kept) => self.kept.add(self.kept_start(kept) + from),
                 To::Slot(slot) => self.slots.add(slot * self.slot),
@@ -341,7 +431,7 @@ impl<T: Real> Block<'_, T> {
                     Some(Step::One(of, _)) => kernels::one::<T, FUSED>(of, own, given(0)),
                     Some(Step::Two(of, ..)) => kernels::two(of, own, given(0), given(1)),
                     Some(Step::Select(..)) => kernels::select(own, given(0), given(1), given(2)),
-                    Some(Step::Constant(_) | Step::Reduce(..)) => {}
+                    Some(Step::Constant(_) | Step::Reduce(..) | Step::Gather(..)) => {}
                 }
             }
         }
@@ -367,6 +457,66 @@ impl<T: Real> Block<'_, T> {
             } else {
                 self.lanes[kept].copy_from_slice(&own);
             }
+        }
+    }
+
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn gather(&mut self, task: &Task, which: usize, columns: Range<usize>) {
+        let Some(Step::Gather(of, _)) = task.step else { return };
+        let start = which * self.columns.len() + columns.start - self.columns.start;
+        let own = start..start + columns.len();
+        let gathering = std::mem::replace(&mut self.gathering, Gathering::nothing());
+        let (of_group, mut i) = (Rows::group(), 0);
+        while i < self.count {
+            let row = self.first + i - gathering.rows.start;
+            let some = i..self.count.min(i + of_group - row % of_group);
+            let group = &mut gathering.group[own.clone()];
+            if row.is_multiple_of(of_group) {
+                group.fill(T::neutral(of));
+            }
+            // SAFETY: forwarded to the caller.
+            unsafe { self.join(of, group, task.reads[0], some.clone(), columns.clone()) };
+            let next = row + some.len();
+            if next.is_multiple_of(of_group) || next == gathering.rows.len() {
+                kernels::join(of, &mut gathering.all[own.clone()], Given::Row(group));
+            }
+            i = some.end;
+        }
+        self.gathering = gathering;
+    }
+
+    /// Combines a value's elements of `some` rows with `all`, one row after the other.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn join(
+        &self,
+        of: Combines,
+        all: &mut [T],
+        (value, place): (usize, Where),
+        some: Range<usize>,
+        columns: Range<usize>,
+    ) {
+        let (from, width) = (columns.start, columns.len());
+        let apart = match place {
+            Where::Operand if self.plan.is_dense(value) => self.plan.rows.length(),
+            Where::Result(_) => self.plan.rows.length(),
+            Where::Kept(_) | Where::Slot(_) => width,
+            Where::Operand | Where::Narrow | Where::Number => {
+                for i in some {
+                    // SAFETY: forwarded to the caller.
+                    kernels::join(of, all, unsafe { self.given((value, place), i, from, width, width) });
+                }
+                return;
+            }
+        };
+        let elements = (some.len() - 1) * apart + width;
+        // SAFETY: forwarded to the caller: rows begin so many elements after each other.
+        if let Given::Row(rows) = unsafe { self.given((value, place), some.start, from, width, elements) } {
+            kernels::join_rows(of, all, rows, apart);
         }
     }
 

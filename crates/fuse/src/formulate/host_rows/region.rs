@@ -1,5 +1,6 @@
 //! Which ops around a reduction of rows are computed in the same pass.
 
+use super::MOST_OPS;
 use crate::measure::is_elementwise;
 use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,7 +15,7 @@ const MOST: usize = 40;
 pub(super) struct Region {
     /// The reduction that it was found by.
     pub(super) seed: usize,
-    /// In order.
+    /// In order; but for those that stay where they are, too, as others compute them again.
     pub(super) nodes: Vec<usize>,
     /// What is computed, of the values that are given.
     pub(super) body: Graph,
@@ -74,8 +75,35 @@ impl<'a> Regions<'a> {
 
     /// The region around the reduction `seed`.
     pub(super) fn grow(&self, seed: usize) -> Option<Region> {
+        let node = &self.graph.nodes()[seed];
+        let Op::Reduce { dims, .. } = &node.op else { return None };
+        let rank = self.graph.tensor_type(node.operands[0])?.rank();
+        let is_of_all = dims[0] < ir::rows::counting(dims, rank)?;
+        // An eager op's operands are in memory, and what becomes of it hangs on it alone.
+        if is_of_all && self.with_functions && !self.is_near_memory(node.operands[0]) {
+            return None;
+        }
         let largest = Growing::around(self, seed).and_then(|growing| growing.finish(seed));
         largest.or_else(|| Growing::alone(self, seed)?.finish(seed))
+    }
+
+    /// Whether few ops lie between `v` and what is in memory, which is read as it lies.
+    fn is_near_memory(&self, v: ValueId) -> bool {
+        let (mut open, mut ops) = (vec![v], 0);
+        while let Some(v) = open.pop() {
+            let node = self.graph.node(v);
+            match &node.op {
+                op if is_moved(op) => return false,
+                op if is_elementwise(op) => ops += 1,
+                Op::Reshape { .. } | Op::BroadcastInDim { .. } => {}
+                _ => continue,
+            }
+            if ops > MOST_OPS {
+                return false;
+            }
+            open.extend(&node.operands);
+        }
+        true
     }
 
     /// `region`, which was found at place `at`, stands where its last op stood, before all that reads it.
@@ -139,9 +167,9 @@ impl<'a> Regions<'a> {
 /// A region that grows.
 struct Growing<'a, 'g> {
     regions: &'a Regions<'g>,
-    /// The tensor whose rows they are, and its dimensions that are a row's.
+    /// The tensor whose rows they are, and how many of its dimensions count rows.
     whole: TensorType,
-    dims: Dims,
+    outer: usize,
     own: FxHashSet<usize>,
     /// Whole tensors that it reads.
     reads: FxHashSet<usize>,
@@ -152,9 +180,10 @@ impl<'a, 'g> Growing<'a, 'g> {
         let node = &regions.graph.nodes()[seed];
         let Op::Reduce { dims, .. } = &node.op else { return None };
         let whole = regions.graph.tensor_type(node.operands[0])?.clone();
+        let outer = ir::rows::counting(dims, whole.rank())?;
         let own = [seed].into_iter().collect();
         let reads = [node.operands[0].index()].into_iter().collect();
-        Some(Growing { regions, whole, dims: dims.clone(), own, reads })
+        Some(Growing { regions, whole, outer, own, reads })
     }
 
     fn around(regions: &'a Regions<'g>, seed: usize) -> Option<Growing<'a, 'g>> {
@@ -184,7 +213,8 @@ impl<'a, 'g> Growing<'a, 'g> {
             }
             let is_near = position + NEAR > at && self.own.len() < MOST && self.regions.is_free(i);
             let read_late = |&reader: &usize| self.own.contains(&reader) || self.regions.position_of(reader) > at;
-            if is_near && self.computes(i) && self.regions.readers[i].iter().all(read_late) {
+            let reads_moved = made.operands.iter().any(|v| is_moved(&self.node(v.index()).op));
+            if is_near && !reads_moved && self.computes(i) && self.regions.readers[i].iter().all(read_late) {
                 self.own.insert(i);
                 open.extend(made.operands.iter().map(|v| (self.regions.position_of(v.index()), v.index())));
             } else if !matches!(made.op, Op::BroadcastInDim { .. } | Op::Constant(_)) {
@@ -227,8 +257,23 @@ impl<'a, 'g> Growing<'a, 'g> {
 
     /// Whether `node` reduces rows of what the region reads, too.
     fn reduces_the_same(&self, node: usize) -> bool {
-        let is_one = matches!(&self.node(node).op, Op::Reduce { dims, .. } if *dims == self.dims);
+        let is_one = matches!(&self.node(node).op, Op::Reduce { dims, .. } if self.is_of_rows(dims));
         is_one && self.shares(self.node(node).operands[0].index(), 3)
+    }
+
+    /// Whether these dimensions of the tensor are a row's, or count rows.
+    fn is_of_rows(&self, dims: &Dims) -> bool {
+        dims.iter().copied().eq(self.outer..self.whole.rank()) || self.counts(dims)
+    }
+
+    fn counts(&self, dims: &Dims) -> bool {
+        self.outer > 0 && dims.iter().copied().eq(0..self.outer)
+    }
+
+    /// Whether a value is combined of all rows, which is not known before the last of them.
+    fn is_gathered(&self, value: ValueId) -> bool {
+        let node = self.regions.graph.node(value);
+        self.own.contains(&value.index()) && matches!(&node.op, Op::Reduce { dims, .. } if self.counts(dims))
     }
 
     fn shares(&self, value: usize, steps: usize) -> bool {
@@ -243,10 +288,13 @@ impl<'a, 'g> Growing<'a, 'g> {
     fn takes(&self, node: usize) -> bool {
         let of = self.node(node);
         let Some(ty) = of.ty.tensor() else { return false };
+        if of.operands.iter().any(|&v| self.is_gathered(v)) {
+            return false;
+        }
         match &of.op {
             Op::Reduce { reducer, dims } => {
                 let given = self.regions.graph.tensor_type(of.operands[0]);
-                *dims == self.dims && given == Some(&self.whole) && reducer.hosted().is_some()
+                self.is_of_rows(dims) && given == Some(&self.whole) && reducer.hosted().is_some()
             }
             Op::BroadcastInDim { .. } => ty.shape == self.whole.shape && self.own.contains(&of.operands[0].index()),
             Op::Reshape { .. } => self.counts_rows(&ty.shape) && self.own.contains(&of.operands[0].index()),
@@ -282,14 +330,49 @@ impl<'a, 'g> Growing<'a, 'g> {
     }
 
     fn counts_rows(&self, shape: &[usize]) -> bool {
-        ir::rows::count_alike(shape, &self.whole.shape[..self.whole.rank() - self.dims.len()])
+        ir::rows::count_alike(shape, &self.whole.shape[..self.outer])
+    }
+
+    /// Which of `nodes`, that are the region's, in order, are not given to those that read them elsewhere: such as are computed of one
+    /// tensor that is there before, as fast as they are read, and need not be written so.
+    fn computed_again(&self, nodes: &[usize]) -> FxHashSet<usize> {
+        let is_whole = |v: usize| self.node(v).ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape);
+        let is_spread = |v: usize| matches!(self.node(v).op, Op::BroadcastInDim { .. } | Op::Constant(_));
+        // Of what may be computed again the one tensor it is of.
+        let mut of: FxHashMap<usize, usize> = FxHashMap::default();
+        for &i in nodes.iter().filter(|&&i| is_whole(i) && is_cheap(&self.node(i).op)) {
+            let operands = || self.node(i).operands.iter().map(|v| v.index());
+            let is_there = |v: usize| !self.own.contains(&v) || of.contains_key(&v);
+            let mut tensors: Vec<usize> =
+                operands().filter(|&v| !is_spread(v)).map(|v| *of.get(&v).unwrap_or(&v)).collect();
+            tensors.dedup();
+            if let (true, &[tensor]) = (operands().all(is_there), &tensors[..]) {
+                of.insert(i, tensor);
+            }
+        }
+        let mut again = FxHashSet::default();
+        for &i in nodes.iter().rev().filter(|&i| of.contains_key(i) && !self.regions.is_output[*i]) {
+            let stays = |reader: &usize| !self.own.contains(reader) || again.contains(reader);
+            if self.regions.readers[i].iter().any(stays) {
+                again.insert(i);
+            }
+        }
+        again
     }
 
     /// The region, if the host computes it.
-    fn finish(self, seed: usize) -> Option<Region> {
+    fn finish(mut self, seed: usize) -> Option<Region> {
         let graph = self.regions.graph;
         let mut nodes: Vec<usize> = self.own.iter().copied().collect();
         nodes.sort_unstable_by_key(|&node| self.regions.position_of(node));
+        let again = self.computed_again(&nodes);
+        for &node in nodes.iter().rev().filter(|node| again.contains(node)) {
+            // What only others read is theirs.
+            if !self.regions.readers[node].iter().any(|reader| self.own.contains(reader)) {
+                self.own.remove(&node);
+            }
+        }
+        nodes.retain(|node| self.own.contains(node));
         let mut body = Body {
             graph,
             whole: &self.whole,
@@ -305,6 +388,7 @@ impl<'a, 'g> Growing<'a, 'g> {
             let outside = |reader: &usize| !self.own.contains(reader);
             self.regions.is_output[node] || self.regions.readers[node].iter().any(outside)
         };
+        nodes.retain(|node| !again.contains(node));
         let gives: Vec<usize> = nodes.iter().copied().filter(is_read).collect();
         for (i, &node) in gives.iter().enumerate() {
             body.give(i, node)?;
@@ -312,7 +396,35 @@ impl<'a, 'g> Growing<'a, 'g> {
         let Body { to, given, .. } = body;
         let body = to.without_dead_nodes();
         ir::rows::hosted(&body)?;
-        Some(Region { seed, nodes, body, given, gives })
+        let region = Region { seed, nodes, body, given, gives };
+        (!self.moves_more(&region)).then_some(region)
+    }
+
+    /// Whether what is only reduced here would be written to memory for it, where XLA's loops read it as it lies.
+    fn moves_more(&self, region: &Region) -> bool {
+        let is_whole = |&v: &usize| self.node(v).ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape);
+        let is_written_for_it = |v: &ValueId| {
+            let readers = &self.regions.readers[v.index()];
+            is_moved(&self.node(v.index()).op) && readers.iter().all(|reader| self.own.contains(reader))
+        };
+        // An eager op's operands are in memory, and what becomes of it hangs on it alone.
+        self.regions.with_functions && !region.gives.iter().any(is_whole) && region.given.iter().any(is_written_for_it)
+    }
+}
+
+/// Whether a value is part of a tensor, or the tensor in another order: loops read those where they are. (What a depthwise convolution
+/// is, a sum of 9, 25 or 49 products with parts, took as many copies in front of a norm: MobileNet's training, 1.4 times as long.)
+fn is_moved(op: &Op) -> bool {
+    matches!(op, Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } | Op::Transpose { .. } | Op::Concatenate { .. })
+}
+
+/// Whether an op takes no longer than to read what it makes.
+fn is_cheap(op: &Op) -> bool {
+    use ir::Binary::{Add, Maximum, Minimum, Multiply, Subtract};
+    match op {
+        Op::Binary(b) => matches!(b, Add | Maximum | Minimum | Multiply | Subtract),
+        Op::Unary(u) => matches!(u, ir::Unary::Abs | ir::Unary::Negate),
+        _ => false,
     }
 }
 

@@ -109,6 +109,82 @@ fn gradients_that_reduce_the_same_rows_are_one_call() {
 }
 
 #[test]
+fn what_a_gradient_sums_of_all_rows_is_of_the_same_call() {
+    let graph = graph(|b| {
+        let [grad, x] = [(); 2].map(|()| given(b, &WHOLE));
+        let weight = b.broadcast_in_dim(given(b, &WHOLE[2..]), &WHOLE, &[2]).unwrap();
+        let weighted = b.multiply(grad, weight).unwrap();
+        let mean = scaled(b, reduced(b, b.multiply(weighted, x).unwrap(), Reducer::Add), 1.0 / 256.0);
+        let of_input = b.subtract(weighted, spread(b, mean)).unwrap();
+        let of_weight = b.reduce(b.multiply(grad, x).unwrap(), Reducer::Add, &[0, 1]).unwrap();
+        vec![of_input, of_weight, b.reduce(grad, Reducer::Add, &[0, 1]).unwrap()]
+    });
+    let after = formulated(&graph);
+    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    assert_eq!((body.inputs.len(), body.outputs.len()), (3, 3), "{}", ir::text::print(body));
+    assert!(!after.nodes().iter().any(|node| matches!(node.op, Op::Reduce { .. } | Op::Binary(_))));
+}
+
+#[test]
+fn what_is_of_all_rows_is_not_read_before_the_last() {
+    // As many rows as columns: a number of each column is not taken for one of each row.
+    let square = [256, 256];
+    let graph = graph(|b| {
+        let x = given(b, &square);
+        let sums = |v| scaled(b, b.reduce(v, Reducer::Add, &[0]).unwrap(), 1.0 / 256.0);
+        let far = b.subtract(x, b.broadcast_in_dim(sums(x), &square, &[1]).unwrap()).unwrap();
+        // Others compute the difference again rather than read it.
+        vec![sums(b.multiply(far, far).unwrap()), b.unary(Unary::Tanh, far).unwrap()]
+    });
+    let after = formulated(&graph);
+    let outputs: Vec<usize> = calls(&after).iter().map(|body| body.outputs.len()).collect();
+    assert_eq!(outputs, [1, 1], "{}", ir::text::print(&after));
+}
+
+#[test]
+fn channels_of_images_are_reduced_row_by_row_first() {
+    let images = [4, 8, 6, 6];
+    let graph = graph(|b| vec![b.reduce(given(b, &images), Reducer::Add, &[0, 2, 3]).unwrap()]);
+    let after = formulated(&graph);
+    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    assert_eq!(body.outputs[0].value.index(), 1, "a sum of rows and no more: {}", ir::text::print(body));
+    let left = after.nodes().iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count();
+    assert_eq!(left, 1, "{}", ir::text::print(&after));
+}
+
+#[test]
+fn sums_of_parts_of_a_tensor_are_left_to_loops() {
+    let parts = |b: &Builder| {
+        let x = given(b, &[8, 8, 264]);
+        let parts: Vec<ValueId> = (0..8).map(|i| b.slice_dim(x, 2, i, i + 256, 1).unwrap()).collect();
+        parts.into_iter().reduce(|sum, part| b.add(sum, part).unwrap()).unwrap()
+    };
+    let after = formulated(&graph(|b| vec![layer_norm(b, parts(b))]));
+    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    assert_eq!(body.inputs.len(), 3, "the sum, and what it is scaled by: {}", ir::text::print(body));
+    let product =
+        |b: &Builder| b.multiply(given(b, &WHOLE), b.slice_dim(given(b, &[8, 8, 264]), 2, 8, 264, 1).unwrap());
+    let after = formulated(&graph(|b| vec![reduced(b, product(b).unwrap(), Reducer::Add)]));
+    let inputs: Vec<usize> = calls(&after).iter().map(|body| body.inputs.len()).collect();
+    assert_eq!(inputs, [1], "{}", ir::text::print(&after));
+}
+
+#[test]
+fn what_others_compute_again_waits_for_nothing_of_theirs() {
+    let graph = graph(|b| {
+        let x = given(b, &WHOLE);
+        let far = b.subtract(x, spread(b, given(b, &WHOLE[..2]))).unwrap();
+        let sums = reduced(b, b.multiply(far, far).unwrap(), Reducer::Add);
+        let late = b.unary(Unary::Tanh, given(b, &WHOLE[2..])).unwrap();
+        let scaled = b.multiply(far, b.broadcast_in_dim(late, &WHOLE, &[2]).unwrap()).unwrap();
+        vec![sums, b.unary(Unary::Tanh, scaled).unwrap()]
+    });
+    let after = formulated(&graph);
+    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    assert_eq!((body.inputs.len(), body.outputs.len()), (2, 1), "{}", ir::text::print(body));
+}
+
+#[test]
 fn what_is_read_by_way_of_others_is_not_computed_with_it() {
     let graph = graph(|b| {
         let x = given(b, &WHOLE);
@@ -129,7 +205,7 @@ fn random(r: &mut Random) -> Graph {
         for _ in 0..r.within(4, 24) {
             let (x, y) = (whole[r.below(whole.len())], whole[r.below(whole.len())]);
             let (n, m) = (numbers[r.below(numbers.len())], numbers[r.below(numbers.len())]);
-            match r.below(14) {
+            match r.below(15) {
                 0 => whole.push(scaled(b, b.add(x, y).unwrap(), 0.5)),
                 1 => whole.push(b.multiply(b.unary(Unary::Tanh, x).unwrap(), y).unwrap()),
                 2 | 3 => whole.push(scaled(b, b.subtract(x, spread(b, n)).unwrap(), 0.5)),
@@ -144,6 +220,10 @@ fn random(r: &mut Random) -> Graph {
                     let column = b.reshape(n, &[8, 8, 1]).unwrap();
                     let column = b.unary(Unary::Logistic, column).unwrap();
                     whole.push(b.broadcast_in_dim(column, &WHOLE, &[0, 1, 2]).unwrap());
+                }
+                13 => {
+                    let sums = scaled(b, b.reduce(x, Reducer::Add, &[0, 1]).unwrap(), 1.0 / 64.0);
+                    whole.push(b.subtract(y, b.broadcast_in_dim(sums, &WHOLE, &[2]).unwrap()).unwrap());
                 }
                 _ => {
                     let sums = b.reduce(x, Reducer::Add, &[0]).unwrap();
@@ -192,7 +272,11 @@ fn small_tensors_and_short_rows_stay() {
     assert_eq!(of(large, last, DType::F64, Reducer::Minimum), 1);
     assert_eq!(of(&[4, 63], last, DType::F32, Reducer::Add), 0);
     assert_eq!(of(&[4096, 8], last, DType::F32, Reducer::Add), 0);
-    assert_eq!(of(large, &[0], DType::F32, Reducer::Add), 0, "columns");
+    assert_eq!(of(large, &[0], DType::F32, Reducer::Add), 0, "few rows");
+    assert_eq!(of(&[16, 16], &[0], DType::F32, Reducer::Add), 1);
+    assert_eq!(of(&[4096, 8], &[0], DType::F32, Reducer::Add), 0);
+    assert_eq!(of(&[8, 64, 8], &[1], DType::F32, Reducer::Add), 0, "neither first nor last");
+    assert_eq!(of(&[8, 64, 3, 5], &[0, 2, 3], DType::F32, Reducer::Add), 0);
     assert_eq!(of(large, last, DType::BF16, Reducer::Add), 0);
     assert_eq!(of(large, last, DType::I32, Reducer::Add), 0);
 }

@@ -237,6 +237,61 @@ pub(super) fn combine<T: Real>(of: Combines, lanes: &mut [T; LANES], given: Give
     }
 }
 
+/// Combines each element with its own of `all`.
+#[inline(always)]
+pub(super) fn join<T: Real>(of: Combines, all: &mut [T], given: Given<'_, T>) {
+    match given {
+        Given::Row(row) => each_with(of, all, row.iter().copied()),
+        Given::One(same) => each_with(of, all, std::iter::repeat(same)),
+    }
+}
+
+#[inline(always)]
+fn each_with<T: Real>(of: Combines, all: &mut [T], given: impl Iterator<Item = T>) {
+    let pairs = all.iter_mut().zip(given);
+    match of {
+        Combines::Sum => pairs.for_each(|(own, x)| *own = own.sum(x)),
+        Combines::Product => pairs.for_each(|(own, x)| *own = own.product(x)),
+        Combines::Greatest => pairs.for_each(|(own, x)| *own = own.greater(x)),
+        Combines::Least => pairs.for_each(|(own, x)| *own = own.lesser(x)),
+    }
+}
+
+/// Combines each element with its own of `all`, of rows that begin so many elements after each other.
+#[inline(always)]
+pub(super) fn join_rows<T: Real>(of: Combines, all: &mut [T], rows: &[T], apart: usize) {
+    match of {
+        Combines::Sum => down(all, rows, apart, T::sum),
+        Combines::Product => down(all, rows, apart, T::product),
+        Combines::Greatest => down(all, rows, apart, T::greater),
+        Combines::Least => down(all, rows, apart, T::lesser),
+    }
+}
+
+/// Some columns at once, which stay in registers.
+#[inline(always)]
+fn down<T: Real>(all: &mut [T], rows: &[T], apart: usize, pair: impl Fn(T, T) -> T) {
+    let (turns, rest) = all.as_chunks_mut::<LANES>();
+    let from_rest = turns.len() * LANES;
+    for (turn, all) in turns.iter_mut().enumerate() {
+        let mut own = *all;
+        for row in rows[turn * LANES..].chunks(apart) {
+            for (own, &x) in own.iter_mut().zip(&row[..LANES]) {
+                *own = pair(*own, x);
+            }
+        }
+        *all = own;
+    }
+    if rest.is_empty() {
+        return;
+    }
+    for row in rows[from_rest..].chunks(apart) {
+        for (own, &x) in rest.iter_mut().zip(row) {
+            *own = pair(*own, x);
+        }
+    }
+}
+
 /// What all lanes make.
 #[inline(always)]
 pub(super) fn combined<T: Real>(of: Combines, mut lanes: [T; LANES]) -> T {

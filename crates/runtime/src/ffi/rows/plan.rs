@@ -1,6 +1,6 @@
 //! In which order steps are taken: in phases, of which each passes over a row once and ends with what it combines of it.
 
-use hostcall::{OfOne, OfTwo, Rows, Step};
+use hostcall::{Combines, OfOne, OfTwo, Rows, Step};
 
 use super::Strides;
 
@@ -24,6 +24,8 @@ pub(super) enum To {
     Slot(usize),
     /// A number of each row, added up in these lanes.
     Lanes(usize),
+    /// What is combined of all rows, the so-manieth.
+    Gathered(usize),
 }
 
 /// Where a value is.
@@ -49,6 +51,8 @@ pub(in crate::ffi) struct Plan {
     pub(super) narrow_operands: Vec<usize>,
     /// Results that are, and their values.
     pub(super) narrow_results: Vec<(usize, usize)>,
+    /// Results that are combined of all rows, and how.
+    pub(super) gathered: Vec<(usize, Combines)>,
     pub(super) slots: usize,
     pub(super) kept: usize,
     pub(super) lanes: usize,
@@ -74,12 +78,13 @@ impl Plan {
         let strides = (0..operands).map(|operand| strides(&rows, operand)).collect();
         let dense = (0..operands).map(|operand| is_dense(&rows, operand)).collect();
         let computed = computed_in(&rows, &whole, &known, keeps);
-        let results = rows.results.iter().copied().enumerate();
+        let results = || rows.results.iter().copied().enumerate();
         let mut plan = Plan {
             before: vec![vec![]; phases + 1],
             during: vec![],
             narrow_operands: (0..operands).filter(|&operand| !whole[operand]).collect(),
-            narrow_results: results.filter(|&(_, value)| !whole[value]).collect(),
+            narrow_results: results().filter(|&(_, value)| !whole[value] && rows.gathers(value).is_none()).collect(),
+            gathered: results().filter_map(|(result, value)| Some((result, rows.gathers(value)?))).collect(),
             slots: 0,
             kept: 0,
             lanes: 0,
@@ -88,7 +93,7 @@ impl Plan {
             sizes: rows.sizes(),
             rows,
         };
-        for value in (operands..values).filter(|&value| !whole[value]) {
+        for value in (operands..values).filter(|&value| !whole[value] && plan.rows.gathers(value).is_none()) {
             plan.before[known[value]].push(value);
         }
         let kept: Vec<Option<usize>> = (0..values)
@@ -121,7 +126,7 @@ impl Plan {
             _ if whole[value] && value < operands => {
                 self.rows.operands[value].truths && computed[value].phases >> phase & 1 == 1
             }
-            Some(Step::Reduce(_, of)) => known[*of] == phase,
+            Some(Step::Reduce(_, of) | Step::Gather(_, of)) => known[*of] == phase,
             _ => whole[value] && computed[value].phases >> phase & 1 == 1,
         };
         let due: Vec<usize> = (0..whole.len()).filter(|&value| is_due(value)).collect();
@@ -140,6 +145,9 @@ impl Plan {
         for &value in &due {
             let result = self.rows.results.iter().position(|&result| result == value);
             let to = match (whole[value], result, kept[value]) {
+                (false, Some(result), _) if self.rows.gathers(value).is_some() => {
+                    To::Gathered(self.gathered.partition_point(|&(before, _)| before < result))
+                }
                 (false, ..) => {
                     lanes += 1;
                     To::Lanes(lanes - 1)
@@ -180,6 +188,17 @@ impl Plan {
             (None, _, Some(result)) => Where::Result(result),
             (None, kept, None) => kept.map_or(Where::Operand, Where::Kept),
         }
+    }
+
+    /// Whether any columns may be computed by themselves: no row is needed whole.
+    pub(super) fn is_of_places(&self) -> bool {
+        let needs_rows = self.rows.steps.iter().any(|step| matches!(step, Step::Reduce(..)));
+        !needs_rows && self.narrow_results.is_empty()
+    }
+
+    /// Whether all that is done is to combine rows of what is given, so that any number of them may be taken at once.
+    pub(super) fn is_only_gathering(&self) -> bool {
+        self.during.iter().flatten().all(|task| matches!(task.to, To::Gathered(_)))
     }
 
     pub(in crate::ffi) fn rows(&self) -> &Rows {
@@ -241,7 +260,7 @@ fn computed_in(rows: &Rows, whole: &[bool], known: &[usize], keeps: bool) -> Vec
             let phases = if stays { own } else { needed[value] };
             computed[value] = Computed { phases, stays };
             phases
-        } else if let Step::Reduce(_, of) = step {
+        } else if let Step::Reduce(_, of) | Step::Gather(_, of) = step {
             1 << known[of]
         } else {
             continue;
@@ -257,7 +276,7 @@ fn is_cheap(step: Step) -> bool {
         Step::One(of, _) => matches!(of, OfOne::Abs | OfOne::Negate),
         Step::Two(of, ..) => of != OfTwo::Divide,
         Step::Select(..) | Step::Constant(_) => true,
-        Step::Reduce(..) => false,
+        Step::Reduce(..) | Step::Gather(..) => false,
     }
 }
 
