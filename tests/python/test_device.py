@@ -196,9 +196,22 @@ def test_derivatives_of_gamma_close_below_zero() -> None:
     x = torch.tensor([-1e-3, -1e-5, -5e-8, -1e-8, -0.7, -2.3, 0.4, 30.0])
     for n in (1, 2, 3, 10, 20):
         torch.testing.assert_close(torch.polygamma(n, x.to("tpu")).cpu(), torch.polygamma(n, x), rtol=2e-6, atol=0)
+        ends = torch.tensor([float("inf"), float("nan")])
+        torch.testing.assert_close(torch.polygamma(n, ends.to("tpu")).cpu(), torch.polygamma(n, ends), equal_nan=True)
     s, q = torch.tensor([3.0, 999.0, 10_000.0]), torch.tensor([0.5, 1.5, 1.0, 2.0, -1e-8])
     want = torch.special.zeta(s[:, None], q)
     torch.testing.assert_close(torch.special.zeta(s.to("tpu")[:, None], q.to("tpu")).cpu(), want, equal_nan=True)
+
+
+def test_the_gradient_of_logit_at_its_ends() -> None:
+    def gradient(device: str) -> torch.Tensor:
+        x = torch.tensor([-0.0, 0.0, 1.0, -0.1, 1.1, 0.3], device=device, requires_grad=True)
+        (gradient,) = torch.autograd.grad(
+            torch.logit(x), x, torch.tensor([1.0, -2.0, 3.0, 1.0, 1.0, 1.0], device=device)
+        )
+        return gradient.cpu()
+
+    torch.testing.assert_close(gradient("tpu"), gradient("cpu"), equal_nan=True)
 
 
 def test_traces_and_scripts_of_torchscript_run() -> None:

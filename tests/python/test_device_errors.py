@@ -386,6 +386,10 @@ REFUSED: dict[str, Callable[[str], Any]] = {
     "floor_divide": lambda d: places(d, 1, 2) // places(d, 0, 1),
     "remainder_": lambda d: places(d, 1, 2).remainder_(places(d, 0, 1)),
     "masked_scatter": lambda d: rows(d).masked_scatter(rows(d) > 0, torch.ones(2, device=d)),
+    "eigh": lambda d: torch.linalg.eigh(torch.full((3, 3), math.nan, device=d)),
+    "eig": lambda d: torch.linalg.eig(torch.full((2, 3, 3), math.inf, device=d)),
+    "svd": lambda d: torch.linalg.svd(torch.full((2, 3), math.nan, device=d)),
+    "pinv": lambda d: torch.linalg.pinv(torch.full((2, 3), math.nan, device=d)),
     "sorter": lambda d: torch.searchsorted(rows(d)[0], rows(d), sorter=places(d, 0, 9, 1)),
 }
 

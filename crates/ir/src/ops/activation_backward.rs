@@ -259,7 +259,9 @@ fn logit_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     if !c.has("eps") {
         return one(on_floats(c, b, "logit_backward", ["grad_output", "self"], |[g, x]| {
             let outside = x.less(0.0) | x.greater(1.0);
-            outside.select(x.constant(f64::NAN), g / (x * (1.0 - x)))
+            // As the CPU has it: of a negative zero, too, the way is upwards.
+            let steep = (x.equals(0.0) | x.equals(1.0)).select(g * f64::INFINITY, g / (x * (1.0 - x)));
+            outside.select(x.constant(f64::NAN), steep)
         })?);
     }
     one(on_floats(c, b, "logit_backward", ["grad_output", "self", "eps"], |[g, x, eps]| {

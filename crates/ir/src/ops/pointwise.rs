@@ -254,7 +254,9 @@ fn polygamma(c: &Call<'_>, b: &Builder) -> Result<ValueId> {
         0 => digamma(c, b, v),
         _ => real_function(c, b, v, "polygamma", |[x]| {
             let factorial: f64 = (1..=n).map(|k| k as f64).product();
-            x.constant((n + 1) as f64).zeta(x) * if n % 2 == 0 { -factorial } else { factorial }
+            let derivative = x.constant((n + 1) as f64).zeta(x) * if n % 2 == 0 { -factorial } else { factorial };
+            // Zeta itself is NaN there, and the CPU's further derivatives are as well.
+            if n == 1 { x.equals(f64::INFINITY).select(x.constant(0.0), derivative) } else { derivative }
         }),
     }
 }
