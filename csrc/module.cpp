@@ -25,6 +25,7 @@ void register_all() {
   std::unordered_set<std::string> taken;
   register_storage_ops(aten, taken);
   register_transformer_ops(aten, taken);
+  register_recurrent_ops();
   register_kernels(aten, taken);
   any.fallback(torch::CppFunction::makeFromBoxedFunction<&run_foreign>());
   register_layouts();

@@ -59,6 +59,9 @@ extern const TpuShim shim_table;
 void register_kernels(torch::Library& aten, const std::unordered_set<std::string>& taken);
 void register_storage_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
 void register_transformer_ops(torch::Library& aten, std::unordered_set<std::string>& taken);
+void register_recurrent_ops();
+// Whether fused ops have no rule for a tensor: it has a forward derivative, or is part of a function that is transformed.
+bool wants_parts(const at::Tensor& t);
 void register_autocast();
 // Has ops on sparse, quantised and strided nested tensors refused; and those that would make one.
 void register_layouts();

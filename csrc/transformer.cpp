@@ -73,9 +73,7 @@ int64_t attention_choice(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
     double dropout, bool causal, std::optional<double> scale, bool grouped) {
   for (const auto* t : {&query, &key, &value}) {
-    if (t->key_set().has_any(c10::functorch_transforms_ks) || t->_fw_grad(0).defined()) {
-      return static_cast<int64_t>(sdp::SDPBackend::math);
-    }
+    if (wants_parts(*t)) return static_cast<int64_t>(sdp::SDPBackend::math);
   }
   return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
 }

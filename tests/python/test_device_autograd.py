@@ -394,3 +394,37 @@ def test_gated_units_are_differentiated_forwards_and_twice() -> None:
     before = torchtpu.stats()["fallbacks"]
     torch.testing.assert_close(derivatives("tpu"), derivatives("cpu"))
     assert torchtpu.stats()["fallbacks"] == before
+
+
+CELLS: dict[str, Callable[[], nn.Module]] = {
+    "GRU": lambda: nn.GRU(3, 4, num_layers=2, batch_first=True),
+    "GRUCell": lambda: nn.GRUCell(3, 4),
+    "LSTM": lambda: nn.LSTM(3, 4, batch_first=True),
+    "LSTMCell without biases": lambda: nn.LSTMCell(3, 4, bias=False),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_recurrent_cells_are_differentiated_forwards_and_transformed(name: str) -> None:
+    net = CELLS[name]().double()
+    x = torch.linspace(-1, 2, 5 * 6 * 3, dtype=torch.float64).view(5, 6, 3)
+    x = x[:, 0] if "Cell" in name else x
+
+    def derivatives(device: str) -> list[Tensor]:
+        on_device = x.to(device)
+        weights = {key: value.detach().to(device) for key, value in net.named_parameters()}
+
+        def loss(x: Tensor, weights: dict[str, Tensor]) -> Tensor:
+            out = functional_call(net, weights, (x,))
+            return (out if isinstance(out, Tensor) else out[0]).square().sum()
+
+        along = jvp(lambda x: loss(x, weights), (on_device,), (on_device.cos(),))[1]
+        curved = jvp(lambda x: grad(loss, argnums=1)(x, weights), (on_device,), (on_device.cos(),))[1]
+        slope = grad(lambda x: loss(x[None], weights))
+        # The CPU's own ops write in place, which a batch of calls cannot.
+        each = vmap(slope)(on_device) if device == "tpu" else torch.stack([slope(row) for row in on_device])
+        return [t.cpu() for t in (along, *curved.values(), each)]
+
+    before = torchtpu.stats()["fallbacks"]
+    torch.testing.assert_close(derivatives("tpu"), derivatives("cpu"))
+    assert torchtpu.stats()["fallbacks"] == before
