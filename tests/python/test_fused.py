@@ -341,6 +341,25 @@ def test_the_report_names_regions_cuts_and_what_was_missed(deterministic: None) 
     assert "a value was read" in text
 
 
+def test_complex_numbers_seen_as_real_ones_cut_no_region(deterministic: None) -> None:
+    def turned(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        z = torch.view_as_complex(x.reshape(5, 3, 2)) * by
+        z.imag.add_(1)  # seen as real ones, and then as complex again
+        return torch.view_as_real(z * by).flatten() + x.view(torch.int32)
+
+    first = sys._getframe().f_lineno
+    x, by = torch.randn(30), torch.randn(3, dtype=torch.complex64)
+    on_tpu, by_tpu = x.to("tpu"), by.to("tpu")
+    with torchtpu.eager_mode("fused"):
+        for _ in range(4):
+            got = turned(on_tpu, by_tpu)
+            torch.testing.assert_close(got.cpu(), turned(x, by))
+    lines = {f"{HERE}:{line}" for line in range(first - 5, sys._getframe().f_lineno)}
+    cuts = [cut for cut in torchtpu.explain_eager().cuts if cut.line in lines]
+    assert {cut.why for cut in cuts} == {"a value was read"}, cuts
+    torch.testing.assert_close(on_tpu.cpu(), x)
+
+
 def test_gradients_are_told_by_the_lines_they_are_of(deterministic: None) -> None:
     weight = nn.Parameter(torch.ones(11, 11, device="tpu"))
     with torchtpu.eager_mode("fused"):

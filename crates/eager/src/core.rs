@@ -1,9 +1,9 @@
 //! The device as one object: storages, plans, what is under way.
 
-use crate::build::{Draft, Parsed, Reform, Seen, trace};
+use crate::build::{Draft, Parsed, Seen, trace};
 use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::form::{Form, Forms};
+use crate::form::Shortened;
 use crate::fused::compile::Compiler;
 use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
@@ -18,7 +18,7 @@ use driver::Session;
 use ir::eager::CellType;
 use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
-use ir::{DType, Graph, Loc};
+use ir::{Graph, Loc};
 use runtime::{Device, Event};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -178,7 +178,7 @@ pub(crate) struct State {
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
     kernels: FxHashMap<u64, Weak<Kernel>>,
-    pub(crate) forms: Forms,
+    pub(crate) shortened: Shortened,
     /// By device, what was recorded since the last cut.
     pub(crate) opens: Vec<Open>,
     pub(crate) rhythms: Vec<Rhythm>,
@@ -205,7 +205,7 @@ impl Core {
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
             kernels: FxHashMap::default(),
-            forms: Forms::default(),
+            shortened: Shortened::default(),
             opens: devices.iter().map(|_| Open::default()).collect(),
             rhythms: devices.iter().map(|_| Rhythm::default()).collect(),
             serials: 0,
@@ -345,6 +345,7 @@ impl Core {
                     Extents::Cut { cuts, .. } => {
                         return self.cut(made, cuts, &counts, request.device).map(Outcome::Done);
                     }
+                    Extents::Prepared => {}
                     Extents::Bound(_) => bound = counts.first().map(|&n| loose(n)),
                 }
                 continue;
@@ -355,12 +356,11 @@ impl Core {
             if request.expected.is_none() && self.validate(request, &seen, bound, loc.clone())? {
                 return Ok(Outcome::NeedsResults);
             }
-            if let Some(plan) = self.build(request, types, &seen, bound, loc)? {
-                let mut state = self.lock();
-                let origin = (request.words[0] as u32, request.location);
-                state.counts.entry(origin).or_default().traced += u64::from(plan.is_last());
-                state.plans.entry(hash).or_default().push(Arc::new(plan));
-            }
+            let plan = self.build(request, types, &seen, bound, loc)?;
+            let mut state = self.lock();
+            let origin = (request.words[0] as u32, request.location);
+            state.counts.entry(origin).or_default().traced += u64::from(plan.is_last());
+            state.plans.entry(hash).or_default().push(Arc::new(plan));
         }
         Err(Error::internal("a call's storages do not come to rest"))
     }
@@ -386,7 +386,7 @@ impl Core {
         }
     }
 
-    /// The plan of a call; `None` if cells had to be brought into another form first.
+    /// The plan of a call, or the one by which cells come into the form that it takes.
     fn build(
         &self,
         request: &Request<'_>,
@@ -394,16 +394,11 @@ impl Core {
         seen: &Seen,
         bound: Option<i64>,
         loc: Loc,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Plan> {
         let (op, parsed) = parse(request, bound)?;
         let cells = match parsed.cells(seen)? {
             Ok(cells) => cells,
-            Err(reforms) => {
-                for Reform { slot, dtype, places } in reforms {
-                    self.reform(request.cells[slot], dtype, places)?;
-                }
-                return Ok(None);
-            }
+            Err(reforms) => return self.reforming(request, types, seen, bound, &reforms),
         };
         let expected = match &request.expected {
             Some(Expected::Types(types)) if op.entry.variant == Variant::Functional => Some(types.as_slice()),
@@ -411,7 +406,7 @@ impl Core {
         };
         let traced = trace(op, op.entry.variant, parsed, &cells, expected, loc)?;
         self.counters.traced.fetch_add(1, Ordering::Relaxed);
-        Draft::new(traced).finish(self, request, types, bound, &cells).map(Some)
+        Draft::new(traced).finish(self, request, types, bound, &cells)
     }
 
     /// The program of a call, shared with all that compute the same.
@@ -424,25 +419,6 @@ impl Core {
         let kernel = Arc::new(Kernel { graph: graph.clone(), executable, fingerprint });
         state.kernels.insert(fingerprint, Arc::downgrade(&kernel));
         Ok(kernel)
-    }
-
-    /// Gives the value of a cell another element type and at least so many elements.
-    fn reform(&self, cell: u64, dtype: DType, places: usize) -> Result<()> {
-        let (ty, value, device) = {
-            let state = self.lock();
-            let cell = state.cells.get(cell)?;
-            let ty = state.cells.ty(cell.ty).cloned().ok_or_else(|| Error::internal("a cell without a type"))?;
-            (ty, cell.value.clone(), cell.device)
-        };
-        let Some(value) = value else { return Err(Error::internal("a cell without a value")) };
-        self.drain_for(Why::Reformed, 0);
-        let (held, next) = self.formed(&value, &ty, Form::Elements(dtype, places), device)?;
-        let mut state = self.lock();
-        let ty = state.cells.intern(next);
-        let cell = state.cells.get_mut(cell)?;
-        cell.ty = ty;
-        let _old = cell.value.replace(held);
-        Ok(())
     }
 
     /// Seed and offset for a draw from a generator, 0 for the device's own.

@@ -3,7 +3,6 @@
 use crate::cells::{Held, Origin};
 use crate::core::{Core, Made};
 use crate::error::{Error, Result};
-use crate::form::Form;
 use crate::plan::New;
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ impl Core {
         };
         let (Some(ty), Some(value)) = (ty, value) else { return Err(Error::internal("a result without a value")) };
         let sizes: ir::Shape = sizes.iter().map(|&n| n as usize).collect();
-        let (held, next) = self.formed(&value, &ty, Form::Cut(sizes), device)?;
+        let (held, next) = self.cut_down(&value, &ty, sizes, device)?;
         let mut state = self.lock();
         let new = New::of(&next, state.cells.intern(next.clone()));
         made.address = state.cells.resize(made.cell, new.nbytes)?;

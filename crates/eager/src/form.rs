@@ -1,76 +1,100 @@
-//! Programs that no op asks for, which give a value another form.
+//! Programs that no op asks for, which give values another form.
 
-use crate::cells::Held;
-use crate::core::Core;
+use crate::build::{Reform, Seen};
+use crate::cells::{Held, TypeId};
+use crate::core::{Core, Request};
 use crate::error::{Error, Result};
+use crate::plan::{Extents, Output, Plan, Source, Value};
+use ir::Shape;
 use ir::alias::Layout;
 use ir::eager::CellType;
-use ir::{DType, Shape};
 use runtime::{Executable, ExecuteOptions};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Programs that are kept. Where results are cut is data, so there is no end of them.
 const MOST: usize = 256;
 
-/// What is made of a value.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
-    /// Its first elements in each dimension.
-    Cut(Shape),
-    /// Elements of another type, of which there are at least so many: see [`ir::eager::flatten`].
-    Elements(DType, usize),
-}
-
-/// By the type of a value and the form it gets: the program, and the type that it gives.
-pub(crate) type Forms = FxHashMap<(CellType, Form), (Arc<Executable>, CellType)>;
+/// By the type of a value and the sizes that it is cut down to.
+pub(crate) type Shortened = FxHashMap<(CellType, Shape), Arc<Executable>>;
 
 impl Core {
-    /// `value`, of type `ty`, in the form `form`, and its type then.
+    /// The first elements in each dimension of `value`, of type `ty`, and their type.
     ///
     /// # Errors
-    /// `Invalid`, if a value of that type has no such form; what the plugin refuses.
-    pub(crate) fn formed(
+    /// `Invalid`, if there are no such; what the plugin refuses.
+    pub(crate) fn cut_down(
         &self,
         value: &Held,
         ty: &CellType,
-        form: Form,
+        sizes: Shape,
         device: usize,
     ) -> Result<(Arc<Held>, CellType)> {
-        if let Form::Cut(sizes) = &form
-            && sizes[1..] == ty.layout.sizes[1..]
+        let order = ty.layout.dense_order().unwrap_or_else(|| (0..sizes.len()).collect());
+        let next = CellType { dtype: ty.dtype, layout: Layout::dense(&sizes, &order) };
+        if sizes[1..] == ty.layout.sizes[1..]
             && let Some(rows) = value.buffer()?.first_rows(sizes[0])?
         {
-            return Ok((Held::new(rows, self.ledger(device)), cut(ty, sizes)));
+            return Ok((Held::new(rows, self.ledger(device)), next));
         }
-        let (executable, next) = self.forming((ty.clone(), form))?;
+        let executable = self.cutting((ty.clone(), sizes))?;
         let options = ExecuteOptions { device: Some(self.device(device)?), ..ExecuteOptions::default() };
         let mut run = executable.execute(&[value.buffer()?], &options)?;
         let output = run.outputs.pop().ok_or_else(|| Error::internal("no output"))?;
         Ok((Held::new(output, self.ledger(device)), next))
     }
 
-    fn forming(&self, key: (CellType, Form)) -> Result<(Arc<Executable>, CellType)> {
-        if let Some(known) = self.lock().forms.get(&key) {
+    fn cutting(&self, key: (CellType, Shape)) -> Result<Arc<Executable>> {
+        if let Some(known) = self.lock().shortened.get(&key) {
             return Ok(known.clone());
         }
-        let (ty, form) = &key;
-        let (graph, next) = match form {
-            Form::Cut(sizes) => (ir::eager::cut(ty, sizes)?, cut(ty, sizes)),
-            Form::Elements(dtype, places) => ir::eager::flatten(ty, *dtype, *places)?,
-        };
-        let made = (self.session().kernel(&graph)?.executable, next);
+        let made = self.session().kernel(&ir::eager::cut(&key.0, &key.1)?)?.executable;
         let mut state = self.lock();
-        if state.forms.len() >= MOST {
-            state.forms.clear();
+        if state.shortened.len() >= MOST {
+            state.shortened.clear();
         }
-        state.forms.insert(key, made.clone());
+        state.shortened.insert(key, made.clone());
         Ok(made)
     }
-}
 
-/// The type of a value of type `ty` that is cut down to `sizes`.
-fn cut(ty: &CellType, sizes: &Shape) -> CellType {
-    let order = ty.layout.dense_order().unwrap_or_else(|| (0..sizes.len()).collect());
-    CellType { dtype: ty.dtype, layout: Layout::dense(sizes, &order) }
+    /// The plan by which some of a call's cells get elements of other types; the call's own comes after it.
+    ///
+    /// # Errors
+    /// `Invalid`, if a cell's bytes mean nothing as such elements.
+    pub(crate) fn reforming(
+        &self,
+        request: &Request<'_>,
+        types: SmallVec<[TypeId; 8]>,
+        seen: &Seen,
+        bound: Option<i64>,
+        reforms: &[Reform],
+    ) -> Result<Plan> {
+        let of = |reform: &Reform| {
+            let ty = seen.types[reform.slot].as_deref().ok_or_else(|| Error::internal("a cell without a type"))?;
+            Ok((ty, reform.dtype, reform.places))
+        };
+        let (graph, next) = ir::eager::flatten(&reforms.iter().map(of).collect::<Result<Vec<_>>>()?)?;
+        let kernel = self.kernel(&graph)?;
+        let bytes = |ty: &CellType| (ty.layout.numel().unwrap_or(0) * ty.dtype.size()) as u64;
+        let outputs = next.iter().map(|ty| Output { bytes: bytes(ty), replaces: None }).collect();
+        let mut state = self.lock();
+        let next = reforms.iter().zip(next).enumerate();
+        let written = next.map(|(i, (reform, ty))| (reform.slot, state.cells.intern(ty), Value::Output(i))).collect();
+        Ok(Plan {
+            words: request.words.into(),
+            types,
+            bound,
+            guards: vec![],
+            conditions: vec![],
+            assumed: vec![],
+            kernel: Some(kernel),
+            inputs: reforms.iter().map(|reform| Source::Cell(reform.slot)).collect(),
+            donated: vec![],
+            outputs,
+            results: vec![],
+            written,
+            extents: Extents::Prepared,
+        })
+    }
 }

@@ -69,6 +69,8 @@ pub(crate) enum Extents {
     },
     /// It gives a bound of the extents, and no results.
     Bound(Value),
+    /// It gives a cell the form that the call's own plan takes, and no results.
+    Prepared,
 }
 
 /// What feeds an input.
@@ -124,7 +126,7 @@ impl Extents {
     /// The value to read before the call's results are known, and how many `i64`s it holds.
     pub(crate) fn asked(&self) -> Option<(Value, usize)> {
         match self {
-            Extents::Fixed => None,
+            Extents::Fixed | Extents::Prepared => None,
             Extents::Cut { cuts, counts } => Some((*counts, cuts.len())),
             Extents::Bound(bound) => Some((*bound, 1)),
         }
@@ -134,7 +136,7 @@ impl Extents {
 impl Plan {
     /// Whether the call's results come of it; else another plan follows.
     pub(crate) fn is_last(&self) -> bool {
-        !matches!(self.extents, Extents::Bound(_))
+        matches!(self.extents, Extents::Fixed | Extents::Cut { .. })
     }
 
     pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64], bound: Option<i64>) -> bool {

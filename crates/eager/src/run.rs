@@ -158,7 +158,7 @@ impl Core {
             self.flush_locked(&mut state, why, request.location);
         }
         let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
-        let kept = request.mode.check_nan.then(|| (values(&task.inputs), task.outputs.clone()));
+        let kept = (request.mode.check_nan && plan.is_last()).then(|| (values(&task.inputs), task.outputs.clone()));
         task.report = report.clone();
         self.queue.push(Work::Call(task));
         drop(state);

@@ -18,7 +18,7 @@ use crate::loc::Loc;
 use crate::ops::support::torch_name;
 use crate::ops::{Arg, Bounded, Call, Condition, Context, Cut, Entry, Outs, Rule, Scalar, TensorArg, Variant};
 use crate::symbol::Sym;
-use crate::types::{Dims, Shape, TensorType};
+use crate::types::{Dims, TensorType};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -410,60 +410,77 @@ pub fn cut(cell: &CellType, sizes: &[usize]) -> Result<Graph> {
     Ok(b.finish())
 }
 
-/// The program that gives a cell another element type and at least `places` elements: its bytes in the order of the
+/// The program that gives each of some cells another element type and at least so many elements: its bytes in the order of the
 /// storage, as a flat tensor; behind the cell's own bytes come zeros.
 ///
 /// # Errors
-/// `Invalid`, if the cell's bytes are no whole number of elements, or have no meaning in the other type.
-pub fn flatten(cell: &CellType, dtype: DType, places: usize) -> Result<(Graph, CellType)> {
+/// `Invalid`, if a cell's bytes are no whole number of elements, or have no meaning in the other type.
+pub fn flatten(cells: &[(&CellType, DType, usize)]) -> Result<(Graph, Vec<CellType>)> {
     let b = Builder::new("flatten");
-    let ty = TensorType { dtype: cell.dtype, shape: cell.layout.sizes.clone() };
-    let bytes = ty.size_in_bytes();
-    let input = b.input("cell", InputKind::User, ty);
+    let input = |&(cell, ..): &(&CellType, DType, usize)| {
+        b.input("cell", InputKind::User, TensorType { dtype: cell.dtype, shape: cell.layout.sizes.clone() })
+    };
+    let inputs: Vec<ValueId> = cells.iter().map(input).collect();
+    let mut next = vec![];
+    for (input, &(cell, dtype, places)) in inputs.into_iter().zip(cells) {
+        let value = flat(&b, input, cell, dtype, places)?;
+        b.output("cell", OutputKind::User, value);
+        next.push(CellType { dtype, layout: Layout::contiguous(b.shape(value)) });
+    }
+    Ok((b.finish(), next))
+}
+
+fn flat(b: &Builder, input: ValueId, cell: &CellType, dtype: DType, places: usize) -> Result<ValueId> {
+    let bytes = b.ty(input)?.size_in_bytes();
     let Some(order) = cell.layout.dense_order() else {
         return Err(Error::internal("a cell's layout is not dense"));
     };
-    let flat = b.reshape(b.transpose(input, &order)?, &[bytes / cell.dtype.size().max(1)])?;
-    let raw = as_bytes(&b, flat)?;
+    let flat = parts(b, b.reshape(b.transpose(input, &order)?, &[bytes / cell.dtype.size().max(1)])?)?;
+    let is_alike = dtype.real() == cell.dtype.real();
+    let raw = if is_alike { flat } else { as_bytes(b, flat)? };
     let wanted = places.saturating_mul(dtype.size()).max(bytes.next_multiple_of(dtype.size()));
-    let missing = wanted.saturating_sub(bytes) as i64;
-    let raw = b.pad(raw, b.scalar(Number::Int(0), DType::U8)?, &[0], &[missing], &[0])?;
-    let value = from_bytes(&b, raw, dtype, wanted / dtype.size())?;
-    b.output("cell", OutputKind::User, value);
-    let sizes: Shape = [wanted / dtype.size()].into_iter().collect();
-    Ok((b.finish(), CellType { dtype, layout: Layout::contiguous(sizes) }))
+    let missing = (wanted.saturating_sub(bytes) / b.dtype(raw).size()) as i64;
+    let raw = b.pad(raw, b.scalar(Number::Int(0), b.dtype(raw))?, &[0], &[missing], &[0])?;
+    let (part, count) = (dtype.real(), wanted / dtype.real().size());
+    let flat = if is_alike { raw } else { from_bytes(b, raw, part, count)? };
+    if dtype == part { Ok(flat) } else { paired(b, flat) }
 }
 
-/// A flat tensor as its bytes.
+/// A flat tensor's numbers, if they are complex in pairs.
+fn parts(b: &Builder, flat: ValueId) -> Result<ValueId> {
+    let (dtype, count) = (b.dtype(flat), b.shape(flat)[0]);
+    if dtype == dtype.real() {
+        return Ok(flat);
+    }
+    let column = |of| b.reshape(b.unary(of, flat)?, &[count, 1]);
+    let pairs = b.concatenate(&[column(crate::Unary::Real)?, column(crate::Unary::Imag)?], 1)?;
+    b.reshape(pairs, &[count * 2])
+}
+
+/// The complex numbers that those of a flat tensor are in pairs.
+fn paired(b: &Builder, flat: ValueId) -> Result<ValueId> {
+    let count = b.shape(flat)[0] / 2;
+    let pairs = b.reshape(flat, &[count, 2])?;
+    let column = |i| b.reshape(b.slice_dim(pairs, 1, i, i + 1, 1)?, &[count]);
+    b.binary(crate::Binary::Complex, column(0)?, column(1)?)
+}
+
+/// A flat tensor of real numbers as its bytes.
 fn as_bytes(b: &Builder, flat: ValueId) -> Result<ValueId> {
-    let count = b.shape(flat)[0];
     let bytes = match b.dtype(flat) {
         DType::U8 => return Ok(flat),
         DType::Bool => return b.convert(flat, DType::U8),
-        DType::C64 | DType::C128 => {
-            let parts = [b.unary(crate::Unary::Real, flat)?, b.unary(crate::Unary::Imag, flat)?];
-            let columns = parts.map(|p| b.reshape(p, &[count, 1]));
-            let [re, im] = columns;
-            let pairs = b.concatenate(&[re?, im?], 1)?;
-            return as_bytes(b, b.reshape(pairs, &[count * 2])?);
-        }
         _ => b.bitcast_convert(flat, DType::U8)?,
     };
     let total: usize = b.shape(bytes).iter().product();
     b.reshape(bytes, &[total])
 }
 
-/// The bytes as a flat tensor of `count` elements.
+/// The bytes as a flat tensor of `count` real numbers.
 fn from_bytes(b: &Builder, bytes: ValueId, dtype: DType, count: usize) -> Result<ValueId> {
     match dtype {
         DType::U8 => Ok(bytes),
         DType::Bool => b.compare(crate::Comparison::Ne, bytes, b.full_like(bytes, Number::Int(0))?),
-        DType::C64 | DType::C128 => {
-            let part = if dtype == DType::C64 { DType::F32 } else { DType::F64 };
-            let pairs = b.reshape(from_bytes(b, bytes, part, count * 2)?, &[count, 2])?;
-            let column = |i| b.reshape(b.slice_dim(pairs, 1, i, i + 1, 1)?, &[count]);
-            b.binary(crate::Binary::Complex, column(0)?, column(1)?)
-        }
         _ if dtype.size() == 1 => b.bitcast_convert(bytes, dtype),
         _ => b.bitcast_convert(b.reshape(bytes, &[count, dtype.size()])?, dtype),
     }

@@ -44,8 +44,6 @@ pub(crate) enum Why {
     Large,
     /// A compiled program takes its arguments.
     Program,
-    /// A storage was seen as another element type, or had grown.
-    Reformed,
     /// Another mode took over.
     Mode,
     /// What came before comes again from here on.
@@ -65,7 +63,6 @@ impl Why {
             Why::Sizes => "a result is as large as the data says",
             Why::Large => "a call makes so much that it runs by itself",
             Why::Program => "a compiled program was called",
-            Why::Reformed => "a storage was seen as another element type",
             Why::Mode => "another eager mode took over",
             Why::Repeats => "the stream repeats",
             Why::Full => "the region was full",
