@@ -396,6 +396,17 @@ def test_gated_units_are_differentiated_forwards_and_twice() -> None:
     assert torchtpu.stats()["fallbacks"] == before
 
 
+def test_the_gradient_of_logit_at_its_ends() -> None:
+    def gradient(device: str) -> Tensor:
+        x = torch.tensor([-0.0, 0.0, 1.0, -0.1, 1.1, 0.3], device=device, requires_grad=True)
+        (gradient,) = torch.autograd.grad(
+            torch.logit(x), x, torch.tensor([1.0, -2.0, 3.0, 1.0, 1.0, 1.0], device=device)
+        )
+        return gradient.cpu()
+
+    torch.testing.assert_close(gradient("tpu"), gradient("cpu"), equal_nan=True)
+
+
 CELLS: dict[str, Callable[[], nn.Module]] = {
     "GRU": lambda: nn.GRU(3, 4, num_layers=2, batch_first=True),
     "GRUCell": lambda: nn.GRUCell(3, 4),
