@@ -53,6 +53,30 @@ pub(crate) fn is_elementwise(op: &Op) -> bool {
     matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. })
 }
 
+/// Whether a value is part of a tensor, or the tensor in another order: loops read those where they are.
+pub(crate) fn is_moved(op: &Op) -> bool {
+    matches!(op, Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } | Op::Transpose { .. } | Op::Concatenate { .. })
+}
+
+/// How many elementwise ops `v` takes on what is in memory already and read as it lies, if they are so many at most.
+pub(crate) fn ops_on_memory(graph: &Graph, v: ValueId, most: usize) -> Option<usize> {
+    let (mut open, mut ops) = (vec![v], 0);
+    while let Some(v) = open.pop() {
+        let node = graph.node(v);
+        match &node.op {
+            op if is_moved(op) => return None,
+            op if is_elementwise(op) => ops += 1,
+            Op::Reshape { .. } | Op::BroadcastInDim { .. } => {}
+            _ => continue,
+        }
+        if ops > most {
+            return None;
+        }
+        open.extend(&node.operands);
+    }
+    Some(ops)
+}
+
 /// How often each value is an operand or an output.
 pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
     let mut uses = vec![0; graph.nodes().len()];

@@ -7,7 +7,7 @@
 //! Numbers that are lifted into symbols become hidden inputs unless the op's rule asks for their value; those it asked for
 //! are [`EagerGraph::consulted`], and the graph holds for these values only.
 
-use crate::alias::{Aliases, Layout, TensorId};
+use crate::alias::{Aliases, Layout, Lens, TensorId};
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::ensure;
@@ -423,14 +423,15 @@ pub fn flatten(cells: &[(&CellType, DType, usize)]) -> Result<(Graph, Vec<CellTy
     let inputs: Vec<ValueId> = cells.iter().map(input).collect();
     let mut next = vec![];
     for (input, &(cell, dtype, places)) in inputs.into_iter().zip(cells) {
-        let value = flat(&b, input, cell, dtype, places)?;
+        let value = flattened(&b, input, cell, dtype, places)?;
         b.output("cell", OutputKind::User, value);
         next.push(CellType { dtype, layout: Layout::contiguous(b.shape(value)) });
     }
     Ok((b.finish(), next))
 }
 
-fn flat(b: &Builder, input: ValueId, cell: &CellType, dtype: DType, places: usize) -> Result<ValueId> {
+/// As [`flatten`], for one cell.
+fn flattened(b: &Builder, input: ValueId, cell: &CellType, dtype: DType, places: usize) -> Result<ValueId> {
     let bytes = b.ty(input)?.size_in_bytes();
     let Some(order) = cell.layout.dense_order() else {
         return Err(Error::internal("a cell's layout is not dense"));
@@ -448,21 +449,15 @@ fn flat(b: &Builder, input: ValueId, cell: &CellType, dtype: DType, places: usiz
 
 /// A flat tensor's numbers, if they are complex in pairs.
 fn parts(b: &Builder, flat: ValueId) -> Result<ValueId> {
-    let (dtype, count) = (b.dtype(flat), b.shape(flat)[0]);
-    if dtype == dtype.real() {
+    if !b.dtype(flat).is_complex() {
         return Ok(flat);
     }
-    let column = |of| b.reshape(b.unary(of, flat)?, &[count, 1]);
-    let pairs = b.concatenate(&[column(crate::Unary::Real)?, column(crate::Unary::Imag)?], 1)?;
-    b.reshape(pairs, &[count * 2])
+    b.reshape(Lens::Parts.see(b, flat)?, &[b.shape(flat)[0] * 2])
 }
 
 /// The complex numbers that those of a flat tensor are in pairs.
 fn paired(b: &Builder, flat: ValueId) -> Result<ValueId> {
-    let count = b.shape(flat)[0] / 2;
-    let pairs = b.reshape(flat, &[count, 2])?;
-    let column = |i| b.reshape(b.slice_dim(pairs, 1, i, i + 1, 1)?, &[count]);
-    b.binary(crate::Binary::Complex, column(0)?, column(1)?)
+    Lens::Pairs.see(b, b.reshape(flat, &[b.shape(flat)[0] / 2, 2])?)
 }
 
 /// A flat tensor of real numbers as its bytes.

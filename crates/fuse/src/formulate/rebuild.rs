@@ -1,6 +1,7 @@
 //! A graph being built after another.
 
 use crate::Head;
+use crate::measure::ops_on_memory;
 use ir::op::SignedDims;
 use ir::{
     Binary, DType, Dims, Error, Graph, Input, Literal, LocId, Node, Number, Op, Operands, Output, Result, Shape,
@@ -116,29 +117,9 @@ impl Rebuild {
             _ => None,
         }
     }
-    /// How many elementwise ops `v` takes on what is in memory already, if they are so many at most.
+    /// As [`crate::measure::ops_on_memory`].
     pub(super) fn ops_on_memory(&self, v: ValueId, most: usize) -> Option<usize> {
-        let (mut open, mut ops) = (vec![v], 0);
-        while let Some(v) = open.pop() {
-            let node = self.to.node(v);
-            match node.op {
-                Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Convert { .. } => ops += 1,
-                Op::Reshape { .. } | Op::BroadcastInDim { .. } => {}
-                Op::Slice { .. }
-                | Op::Pad { .. }
-                | Op::Transpose { .. }
-                | Op::Concatenate { .. }
-                | Op::Reverse { .. } => {
-                    return None;
-                }
-                _ => continue,
-            }
-            if ops > most {
-                return None;
-            }
-            open.extend(&node.operands);
-        }
-        Some(ops)
+        ops_on_memory(&self.to, v, most)
     }
     /// Appends what `of`, a graph of one output, computes of `inputs`.
     pub(super) fn splice(&mut self, of: &Graph, inputs: &[ValueId]) -> Result<ValueId> {

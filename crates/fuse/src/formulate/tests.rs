@@ -112,20 +112,6 @@ fn rows_of_what_is_computed_once_are_summed_in_parts() {
 }
 
 #[test]
-fn channels_are_summed_row_by_row_where_that_is_the_hosts() {
-    let rules_for = |shape: [usize; 3], platform| {
-        let b = Builder::new("channels");
-        let x = b.unary(Unary::Tanh, b.input("x", InputKind::User, TensorType::new(DType::F32, shape))).unwrap();
-        b.output("sums", OutputKind::User, b.reduce(x, Reducer::Add, &[0, 2]).unwrap());
-        rules(&formulated_for(platform, &b.finish(), Class::Reassociating, None).1)
-    };
-    let by_host = ["rows-before-what-they-are-of", "rows-by-the-host"];
-    assert_eq!(rules_for([8, 8, 128], Platform::CpuWithBlas), by_host);
-    assert_ne!(rules_for([8, 8, 128], Platform::Cpu), by_host);
-    assert_ne!(rules_for([128, 8, 8], Platform::CpuWithBlas), by_host, "short rows");
-}
-
-#[test]
 fn an_op_alone_is_not_reassociated_by_what_is_around_it() {
     let alone = |graph: &Graph| super::alone(graph, Class::Reassociating, Platform::Cpu).unwrap();
     let print = ir::text::print;

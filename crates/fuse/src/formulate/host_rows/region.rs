@@ -1,7 +1,7 @@
 //! Which ops around a reduction of rows are computed in the same pass.
 
 use super::MOST_OPS;
-use crate::measure::is_elementwise;
+use crate::measure::{is_elementwise, is_moved, ops_on_memory};
 use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BinaryHeap;
@@ -89,21 +89,7 @@ impl<'a> Regions<'a> {
 
     /// Whether few ops lie between `v` and what is in memory, which is read as it lies.
     fn is_near_memory(&self, v: ValueId) -> bool {
-        let (mut open, mut ops) = (vec![v], 0);
-        while let Some(v) = open.pop() {
-            let node = self.graph.node(v);
-            match &node.op {
-                op if is_moved(op) => return false,
-                op if is_elementwise(op) => ops += 1,
-                Op::Reshape { .. } | Op::BroadcastInDim { .. } => {}
-                _ => continue,
-            }
-            if ops > MOST_OPS {
-                return false;
-            }
-            open.extend(&node.operands);
-        }
-        true
+        ops_on_memory(self.graph, v, MOST_OPS).is_some()
     }
 
     /// `region`, which was found at place `at`, stands where its last op stood, before all that reads it.
@@ -213,6 +199,8 @@ impl<'a, 'g> Growing<'a, 'g> {
             }
             let is_near = position + NEAR > at && self.own.len() < MOST && self.regions.is_free(i);
             let read_late = |&reader: &usize| self.own.contains(&reader) || self.regions.position_of(reader) > at;
+            // What a depthwise convolution is, a sum of 9, 25 or 49 products with parts, took as many copies in front of a norm:
+            // MobileNet's training, 1.4 times as long.
             let reads_moved = made.operands.iter().any(|v| is_moved(&self.node(v.index()).op));
             if is_near && !reads_moved && self.computes(i) && self.regions.readers[i].iter().all(read_late) {
                 self.own.insert(i);
@@ -410,12 +398,6 @@ impl<'a, 'g> Growing<'a, 'g> {
         // An eager op's operands are in memory, and what becomes of it hangs on it alone.
         self.regions.with_functions && !region.gives.iter().any(is_whole) && region.given.iter().any(is_written_for_it)
     }
-}
-
-/// Whether a value is part of a tensor, or the tensor in another order: loops read those where they are. (What a depthwise convolution
-/// is, a sum of 9, 25 or 49 products with parts, took as many copies in front of a norm: MobileNet's training, 1.4 times as long.)
-fn is_moved(op: &Op) -> bool {
-    matches!(op, Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } | Op::Transpose { .. } | Op::Concatenate { .. })
 }
 
 /// Whether an op takes no longer than to read what it makes.

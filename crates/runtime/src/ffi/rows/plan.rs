@@ -24,7 +24,7 @@ pub(super) enum To {
     Slot(usize),
     /// A number of each row, added up in these lanes.
     Lanes(usize),
-    /// What is combined of all rows, the so-manieth.
+    /// A result that is combined of all rows, by its place among those.
     Gathered(usize),
 }
 
