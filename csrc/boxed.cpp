@@ -265,7 +265,7 @@ bool wanted(uint32_t number, const c10::OperatorHandle& op) {
   return !(device && (tensor || op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)));
 }
 
-// The table writes `.default` where PyTorch has no overload's name.
+// Of an op as the table writes it.
 c10::OperatorName operator_name(const std::string& name) {
   const auto dot = name.find('.');
   const auto overload = name.substr(dot + 1);
@@ -464,12 +464,15 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
+std::string table_name(const c10::OperatorName& name) {
+  return name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+}
+
 // Ops of other libraries may be registered long after this one was loaded: their kernels are made when they are called.
 void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   static std::mutex mutex;
   static std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
-  const auto& name = op.operator_name();
-  const auto full = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  const auto full = table_name(op.operator_name());
   Kernel* kernel = nullptr;
   if (full.rfind("aten::", 0) != 0) {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace torchtpu {
@@ -35,7 +36,7 @@ c10::IValue map_tensors(const c10::IValue& value, Fn&& fn) {
 }
 
 // How an argument of a schema is written.
-enum class Kind : uint8_t { Plain, Number, DType, Layout, MemoryFormat, Device, Generator };
+enum class Kind : uint8_t { Plain, Number, DType, Layout, MemoryFormat, Device, Generator, Lengths };
 
 struct Argument {
   Kind kind = Kind::Plain;
@@ -95,6 +96,14 @@ inline Kind kind_of(const c10::Type& type) {
   }
 }
 
+// Of sequences in a batch: a tensor that is so called.
+inline bool is_lengths(const c10::Argument& argument) {
+  constexpr std::string_view end = "_lengths";
+  const std::string_view name = argument.name();
+  return argument.type()->kind() == c10::TypeKind::TensorType && name.size() > end.size() &&
+      name.substr(name.size() - end.size()) == end;
+}
+
 inline Argument describe(const c10::Argument& argument) {
   Argument result;
   auto type = argument.real_type();
@@ -103,7 +112,7 @@ inline Argument describe(const c10::Argument& argument) {
     result.elements = true;
     type = list->getElementType();
   }
-  result.kind = kind_of(*type);
+  result.kind = is_lengths(argument) ? Kind::Lengths : kind_of(*type);
   result.tensor = type->kind() == c10::TypeKind::TensorType;
   result.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   const auto& value = argument.default_value();
@@ -204,9 +213,16 @@ class Writer {
       case Kind::Generator:
         if (value.isGenerator() && value.toGenerator().defined()) draw_from(value.toGenerator());
         return none();
+      case Kind::Lengths:
+        return plain(is_of_host(value) ? c10::IValue(brought(value.toTensor())) : value, as);
       default:
         return plain(value, as);
     }
+  }
+
+  // Indices and lengths may lie on the CPU, as on CUDA.
+  static bool is_of_host(const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().device().is_cpu();
   }
 
   // A generator of another device would leave the results to chance.
@@ -240,9 +256,7 @@ class Writer {
     const auto list = value.toListRef();
     code(TPU_LIST, static_cast<int64_t>(list.size()));
     for (const auto& element : list) {
-      // Indices may lie on the CPU, as on CUDA.
-      const bool index = value.isOptionalTensorList() && element.isTensor() && element.toTensor().defined() &&
-          element.toTensor().device().is_cpu();
+      const bool index = value.isOptionalTensorList() && is_of_host(element);
       plain(index ? c10::IValue(brought(element.toTensor())) : element, as);
     }
   }

@@ -186,8 +186,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "torchtpu._shim", "The C++ half of 
 
 void record_fallback(const c10::OperatorHandle& op, const char* why) {
   if (fallback_handler == nullptr) return;
-  const auto& name = op.operator_name();
-  const auto full = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
+  const auto full = table_name(op.operator_name());
   const auto state = PyGILState_Ensure();
   PyObject* result = PyObject_CallFunction(fallback_handler, "ss", full.c_str(), why);
   if (result == nullptr) {

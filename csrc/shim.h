@@ -74,6 +74,8 @@ void run_foreign(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // Counts that an op runs on the host, and warns of it or refuses it, because of `why`.
 void record_fallback(const c10::OperatorHandle& op, const char* why);
+// An op's name as the core's table writes it: `.default` where PyTorch has no overload's name.
+std::string table_name(const c10::OperatorName& name);
 at::Tensor wrap(const TpuResult& result, c10::DeviceIndex device);
 
 // The line of Python that this thread is at, as the core numbers it; in a backward pass that of the forward op, marked as

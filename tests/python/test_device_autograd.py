@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import subprocess
 import sys
 import threading
@@ -90,6 +91,18 @@ def test_ctc_of_other_lengths_compiles_nothing() -> None:
     before = torchtpu.stats()["compiles"]
     F.ctc_loss(guesses, targets, [6, 7], [1, 3])
     assert torchtpu.stats()["compiles"] == before
+
+
+def test_lengths_of_ctc_may_lie_on_the_cpu_where_it_is_transformed() -> None:
+    guesses, targets = torch.randn(7, 2, 5).log_softmax(-1), torch.tensor([[1, 2, 2], [3, 1, 4]])
+    lengths = torch.tensor([7, 5]), torch.tensor([3, 2])
+
+    def gradient(device: str) -> Tensor:
+        # The mean divides by lengths as they lie, on CUDA too.
+        loss = functools.partial(F.ctc_loss, reduction="sum")
+        return torch.func.grad(loss)(guesses.to(device), targets.to(device), *lengths)
+
+    torch.testing.assert_close(gradient("tpu").cpu(), gradient("cpu"))
 
 
 TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {

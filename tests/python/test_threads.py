@@ -238,3 +238,25 @@ def test_compiling_in_a_fork_is_refused(use: str) -> None:
     """
     told = run_fresh(script, USES[use])
     assert "cannot compile in a forked process" in told and "multiprocessing_context" in told
+
+
+def test_a_fork_while_a_plugin_loads_is_refused_too() -> None:
+    script = """
+    import os, signal, threading, torch, torchtpu
+    from pathlib import Path
+    loading = threading.Thread(target=torchtpu.set_plugin, args=("cpu",))
+    loading.start()
+    while "pjrt" not in Path("/proc/self/maps").read_text():
+        assert loading.is_alive()
+    if (pid := os.fork()) == 0:
+        signal.alarm(30)  # a lock that nobody opens
+        torchtpu.stats()
+        try:
+            torch.compile(lambda x: x.sin() * 2, backend="torchtpu")(torch.ones(3))
+        except RuntimeError as error:
+            print(error, flush=True)
+        os._exit(0)
+    loading.join()
+    assert os.waitpid(pid, 0)[1] == 0
+    """
+    assert "cannot compile in a forked process" in run_fresh(script)

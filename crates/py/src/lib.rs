@@ -24,6 +24,13 @@ type SessionKey = (String, Option<usize>);
 /// Each is made once, when a program first asks for it.
 static SESSIONS: Mutex<Option<HashMap<SessionKey, Arc<Session>>>> = Mutex::new(None);
 
+/// The process that first asked for a session: plugins' threads are in no fork of it.
+static OWNER: OnceLock<u32> = OnceLock::new();
+
+fn is_fork() -> bool {
+    OWNER.get().is_some_and(|&owner| owner != std::process::id())
+}
+
 /// The library whose BLAS programs on the CPU multiply with, and whether the user named it.
 static BLAS: OnceLock<(PathBuf, bool)> = OnceLock::new();
 
@@ -53,11 +60,12 @@ fn session_with(plugin: String, devices: Option<usize>) -> PyResult<Arc<Session>
 
 /// Needs no Python: whoever has the interpreter's lock may be waiting for that of the sessions.
 fn made_session(plugin: String, devices: Option<usize>) -> driver::Result<Arc<Session>> {
-    static OWNER: OnceLock<u32> = OnceLock::new();
-    let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    if OWNER.get().is_some_and(|&owner| owner != std::process::id()) {
+    OWNER.get_or_init(std::process::id);
+    // Asked before there is a lock to wait for: a thread that is not in the fork may have had it.
+    if is_fork() {
         return Err(driver::Error::Forked);
     }
+    let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let sessions = sessions.get_or_insert_default();
     let key = (plugin, devices);
     if let Some(known) = sessions.get(&key) {
@@ -75,7 +83,6 @@ fn made_session(plugin: String, devices: Option<usize>) -> driver::Result<Arc<Se
         return Err(error);
     }
     let new = Arc::new(new);
-    OWNER.get_or_init(std::process::id);
     sessions.insert(key, new.clone());
     Ok(new)
 }
@@ -295,8 +302,11 @@ fn is_on_cpu(py: Python<'_>, plugin: String) -> PyResult<bool> {
 #[pyfunction]
 fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let (all, offered) = py.detach(|| {
-        let sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<Arc<Session>> = sessions.iter().flat_map(|s| s.values()).cloned().collect();
+        let sessions = match is_fork() {
+            true => SESSIONS.try_lock().ok(),
+            false => Some(SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        let all: Vec<Arc<Session>> = sessions.iter().flat_map(|s| s.iter()).flat_map(|s| s.values()).cloned().collect();
         (all.iter().map(|s| s.stats()).collect::<Vec<_>>(), all.iter().any(|s| s.offers_products()))
     });
     let sum = |f: fn(&driver::Stats) -> u64| all.iter().map(f).sum::<u64>();
