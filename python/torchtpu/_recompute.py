@@ -78,7 +78,7 @@ def recompute(gm: fx.GraphModule) -> None:
         return
     order = {node: position for position, node in enumerate(nodes)}
     late = [node for node in nodes if _is_late(node)]
-    written = {_root(node) for forward in nodes if _region(forward) is not None for node in _written(forward)}
+    written = {root(node) for forward in nodes if _region(forward) is not None for node in _written(forward)}
     for region in regions.values():
         _Region(gm.graph, region, order).compute_again(late, written)
     gm.graph.lint()
@@ -98,7 +98,7 @@ class _Region:
         users = {user for node in again for user in node.users if _is_late(user)}
         inputs = {source for node in again for source in node.all_input_nodes}
         # What is overwritten in the meantime would come out differently.
-        if not users or any(_root(node) in written for node in inputs | set(again)):
+        if not users or any(root(node) in written for node in inputs | set(again)):
             return
         first = min(users, key=self.order.__getitem__)
         before = (n for n in late if self.order[n] < self.order[first] and _is_tensor(n))
@@ -173,8 +173,8 @@ def _written(node: fx.Node) -> list[fx.Node]:
     return _aliased(node, lambda alias: alias.is_write)
 
 
-def _root(node: fx.Node) -> fx.Node:
-    """What a view is of."""
+def root(node: fx.Node) -> fx.Node:
+    """What a view is of; any other value is its own."""
     while viewed := _aliased(node, lambda alias: True):
         node = viewed[0]
     return node

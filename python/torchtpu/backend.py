@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from torchtpu import _fallback, _native, _plugins
 from torchtpu._beyond import take_parts, with_parts
+from torchtpu._compared import keep_compared
 from torchtpu._effects import take_effects, with_effects_behind
 from torchtpu._errors import DataDependentOp, Error, UnsupportedOp
 from torchtpu._higher_order import decompose
@@ -127,6 +128,7 @@ def _partition(options: Options, joint: fx.GraphModule, inputs: Sequence[Any], *
     """Splits a graph into forward and backward."""
     if options.optimize and options.numerics != "exact" and _is_for_tpu(options):
         pool_again(joint)
+    keep_compared(joint)
     return min_cut_rematerialization_partition(joint, inputs, **sizes)
 
 

@@ -162,9 +162,17 @@ struct Scope<'t> {
     names: FxHashMap<&'t str, Binding>,
     /// Names whose values several ops read.
     shared: FxHashSet<&'t str>,
+    /// Whose views have to be views.
+    views: Views<'t>,
     /// Whether the graph's types already show the casts of autocast, which its nodes leave out.
     autocast: bool,
     depth: usize,
+}
+
+/// Which views of a graph must share the storage they are of: all where something is written, else some by their names.
+enum Views<'t> {
+    All,
+    Of(FxHashSet<&'t str>),
 }
 
 /// One import.
@@ -204,7 +212,8 @@ impl<'t> Importer<'t> {
 
     fn scope(&self, graph: &'t schema::Graph) -> Scope<'t> {
         let shared = if self.b.excess_precision() { self.read_by_several(graph) } else { FxHashSet::default() };
-        Scope { graph, names: FxHashMap::default(), shared, autocast: false, depth: 0 }
+        let views = self.that_are_views(graph);
+        Scope { graph, names: FxHashMap::default(), shared, views, autocast: false, depth: 0 }
     }
 
     fn nodes(&self, scope: &mut Scope<'t>) -> Result<()> {

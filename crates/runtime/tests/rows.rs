@@ -59,16 +59,26 @@ fn short_rows_long_ones_and_such_as_threads_share() {
     }
 }
 
-/// The sums of all rows, or of what they are over their own sums.
-fn sums(rows: usize, length: usize, over_own: bool) -> Rows {
-    let (own, of) =
-        if over_own { (vec![Step::Reduce(Combines::Sum, 0), Step::Two(OfTwo::Divide, 0, 1)], 2) } else { (vec![], 0) };
+/// What is summed of all rows: what is given, its squares, or what it is over the sum of its own row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Summed {
+    Given,
+    Squares,
+    OverOwn,
+}
+
+fn sums(rows: usize, length: usize, summed: Summed) -> Rows {
+    let own = match summed {
+        Summed::Given => vec![],
+        Summed::Squares => vec![Step::Two(OfTwo::Multiply, 0, 0)],
+        Summed::OverOwn => vec![Step::Reduce(Combines::Sum, 0), Step::Two(OfTwo::Divide, 0, 1)],
+    };
     Rows {
         extents: vec![rows, length],
         outer: 1,
         operands: vec![Operand { has: 0b11, truths: false }],
         results: vec![1 + own.len()],
-        steps: [own, vec![Step::Gather(Combines::Sum, of)]].concat(),
+        steps: [own.clone(), vec![Step::Gather(Combines::Sum, own.len())]].concat(),
     }
 }
 
@@ -80,17 +90,26 @@ fn summed(client: &Client, rows: &Rows, x: &[f32]) -> Vec<f32> {
 #[test]
 fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
     let client = client_asking(blas(0));
-    for (rows, length) in
-        [(0, 5), (1, 40), (33, 3), (700, 64), (5000, 17), (300, 200), (65, 1100), (40, 30_000), (3, 40_000)]
-    {
+    let few = [(0, 5), (1, 40), (33, 3), (700, 64), (5000, 17), (300, 200), (40, 30_000), (3, 40_000)];
+    // As many columns as threads divide, of rows of which several are taken at once.
+    let wide = [(65, 1100), (128, 512), (64, 500), (300, 301), (256, 513)];
+    for (rows, length) in few.into_iter().chain(wide) {
         let x: Vec<f32> = (0..rows * length).map(|i| (i * 7919 % 1009) as f32 / 100.0 + 0.1).collect();
-        for over_own in [false, true] {
-            let given = summed(&client, &sums(rows, length, over_own), &x);
+        for what in [Summed::Given, Summed::Squares, Summed::OverOwn] {
+            let given = summed(&client, &sums(rows, length, what), &x);
             let own: Vec<f64> = x.chunks(length).map(|row| row.iter().map(|&x| f64::from(x)).sum()).collect();
             for (at, &got) in given.iter().enumerate() {
-                let over = |row: usize| if over_own { own[row] } else { 1.0 };
-                let want: f64 = (0..rows).map(|row| f64::from(x[row * length + at]) / over(row)).sum();
-                assert!((f64::from(got) - want).abs() <= 2e-6 * want, "{rows}x{length} at {at}: {got}, not {want}");
+                let element = |row: usize| {
+                    let x = f64::from(x[row * length + at]);
+                    match what {
+                        Summed::Given => x,
+                        Summed::Squares => x * x,
+                        Summed::OverOwn => x / own[row],
+                    }
+                };
+                let want: f64 = (0..rows).map(element).sum();
+                let told = format!("{what:?} of {rows}x{length} at {at}: {got}, not {want}");
+                assert!((f64::from(got) - want).abs() <= 2e-6 * want, "{told}");
             }
         }
         // Beside as many other columns more than rows, of which threads take some each.
@@ -98,8 +117,8 @@ fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
         let beside: Vec<f32> = (0..rows * wider)
             .map(|i| if i % wider < length { x[i / wider * length + i % wider] } else { 3.0 })
             .collect();
-        let of_wider = summed(&client, &sums(rows, wider, false), &beside);
-        assert_eq!(summed(&client, &sums(rows, length, false), &x), of_wider[..length], "{rows}x{length}");
+        let of_wider = summed(&client, &sums(rows, wider, Summed::Given), &beside);
+        assert_eq!(summed(&client, &sums(rows, length, Summed::Given), &x), of_wider[..length], "{rows}x{length}");
     }
 }
 
@@ -124,7 +143,7 @@ fn what_are_no_rows_is_an_error() {
         (changed(|r| r.results = vec![5, 3]), ty, ty, "there are two results"),
         (changed(|r| r.steps[1] = Step::Two(OfTwo::Subtract, 0, 2)), ty, ty, "a step reads itself"),
         (changed(|r| r.steps[3] = Step::Gather(Combines::Sum, 3)), ty, ty, "what is of all rows is read"),
-        (sums(2, 3, false).encode(), ty, ty, "the result is of all rows"),
+        (sums(2, 3, Summed::Given).encode(), ty, ty, "the result is of all rows"),
         (right.encode(), ty, "tensor<7xf32>", "the result is longer"),
         (right.encode(), ty, "tensor<6xf64>", "the result is wider"),
         (right.encode(), "tensor<6xi1>", ty, "the operand holds truth values"),

@@ -4,7 +4,7 @@ use super::arguments::{self, Assigned, Owned};
 use super::barrier::BARRIER;
 use super::control_flow::Control;
 use super::draws::Draw;
-use super::{Binding, Importer, Scope, python_ops, survey};
+use super::{Binding, Importer, Scope, Views, python_ops, survey};
 use crate::alias::{Layout, TensorId};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -333,8 +333,9 @@ impl<'t> Importer<'t> {
     ) -> Result<()> {
         let Some(Owned::Tensor(base)) = owned.first() else { invalid!("the first argument must be a tensor") };
         let operands = self.operands(owned, None);
-        let call = self.prepare(assigned, owned, &operands);
         let names = results(node)?;
+        let recorded = self.of_a_copy(scope, owned, &names)?;
+        let call = Call { recorded, ..self.prepare(assigned, owned, &operands) };
         let Some(layouts) = view(&call, &self.aliases.layout(*base))? else {
             let outs = match copy {
                 Some(copy) => copy(&call, &self.b)?,
@@ -355,6 +356,19 @@ impl<'t> Importer<'t> {
             rebind(scope, assigned, &names);
         }
         Ok(())
+    }
+
+    /// The extents of a view with symbolic numbers, if it may as well be a copy. The program depends on them, and so perhaps not on
+    /// where the view begins.
+    fn of_a_copy(&self, scope: &Scope<'t>, owned: &[Owned], names: &Results<'t>) -> Result<Vec<Option<Shape>>> {
+        let is_symbolic = |owned: &Owned| matches!(owned, Owned::Plain(Arg::Scalar(Scalar::Symbolic(_))));
+        let (Views::Of(views), &[Some(name)]) = (&scope.views, &names[..]) else { return Ok(vec![]) };
+        let Some(meta) = scope.graph.tensor_values.get(name) else { return Ok(vec![]) };
+        if views.contains(name) || !owned.iter().any(is_symbolic) {
+            return Ok(vec![]);
+        }
+        self.depend_on(meta)?;
+        Ok(vec![Some(self.tensor_meta(scope, name)?.1.sizes)])
     }
 
     /// What PyTorch sees as a view of its layout may be none of ours: then the same elements in a new storage.

@@ -1,11 +1,32 @@
 //! Which values of a trace are read more than once.
 
-use super::{Importer, call};
-use crate::ops::Rule;
+use super::{Importer, Views, call};
+use crate::ops::{Rule, Variant};
 use crate::trace::schema::Graph;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 impl<'t> Importer<'t> {
+    /// Which views in `graph` must share the storage they are of: those whose place in it is asked for. Behind a last op that
+    /// computes, a functional graph copies what it wrote to its inputs, and nothing reads them any more.
+    pub(super) fn that_are_views(&self, graph: &'t Graph) -> Views<'t> {
+        let is_copy = |target| self.entry(target).is_some_and(|entry| entry.is_copy());
+        let computing = graph.nodes.iter().rposition(|node| !is_copy(&node.target)).map_or(0, |last| last + 1);
+        let writes = |target| match self.entry(target) {
+            Some(entry) => entry.variant != Variant::Functional || entry.schema.args.iter().any(|arg| arg.written),
+            None => false,
+        };
+        if graph.nodes[..computing].iter().any(|node| writes(&node.target)) {
+            return Views::All;
+        }
+        let mut names = FxHashSet::default();
+        for node in &graph.nodes {
+            if self.entry(&node.target).is_some_and(|entry| matches!(entry.def.rule, Rule::Number(_))) {
+                node.inputs.iter().for_each(|input| input.arg.for_each_name(&mut |name| _ = names.insert(name)));
+            }
+        }
+        Views::Of(names)
+    }
+
     /// The names in `graph` whose values several ops or results read, by themselves or through views.
     ///
     /// Such a value is written to memory, in its own type: what reads it takes it rounded, or it would be written twice.

@@ -28,6 +28,9 @@ macro_rules! converted {
     };
 }
 
+/// What writes one tensor to another.
+pub(super) const NAME: &str = "aten::copy.default";
+
 pub(super) static OPS: &[OpDef] = &[
     aliased!("alias", []),
     aliased!("detach", ["detach_"]),

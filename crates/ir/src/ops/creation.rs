@@ -269,13 +269,25 @@ fn triangle(c: &Call<'_>, b: &Builder, lower: bool) -> Result<Outs> {
     ensure!(rank >= 2, "{name}: input tensor must have at least 2 dimensions");
     let matrix = &shape[rank - 2..];
     let (row, column) = (b.iota(DType::I64, matrix, 0)?, b.iota(DType::I64, matrix, 1)?);
-    let diagonal = c.operand(b, "diagonal")?;
+    let diagonal = diagonal_of(c, b, matrix)?;
     let keep = elementwise(c, b, [row.into(), column.into(), diagonal], DType::I64, |[row, column, diagonal]| {
         let beyond = column - row;
         if lower { beyond.at_most(diagonal) } else { beyond.at_least(diagonal) }
     })?;
     let keep = broadcast_to(b, keep, &shape)?;
     one(b.select(keep, v, super::support::like(b, v, 0.0)?)?)
+}
+
+/// Which diagonal a triangle ends with. Of those beside the main one, which masks of attention have, programs know it.
+fn diagonal_of(c: &Call<'_>, b: &Builder, matrix: &[usize]) -> Result<Operand> {
+    let (rows, columns) = (matrix[0] as i64, matrix[1] as i64);
+    match c.scalar("diagonal")? {
+        Scalar::Known(n) if c.context.relaying && !(-1..=1).contains(&n.as_i64()) => {
+            let from_first = c.relayed(b, n.as_i64().clamp(-rows, columns) + rows)?;
+            b.subtract(from_first, b.scalar(Number::Int(rows), DType::I64)?).map(Operand::Tensor)
+        }
+        other => Ok(Operand::Scalar(other)),
+    }
 }
 
 /// Rows and columns of the elements below (or above) a diagonal, in row-major order.

@@ -1,11 +1,12 @@
 //! Loops of expansions: what changes from one step to the next is carried.
 
+use super::positions::{part, with_part};
 use crate::builder::Builder;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, InputKind, OutputKind, ValueId};
 use crate::literal::Number;
-use crate::op::{Binary, Comparison, Op, Reducer};
+use crate::op::{Binary, Comparison, Reducer};
 use crate::types::{Dims, Shape};
 
 /// `step` while `more` (to `bool[]`) holds. Both get the values carried, all that they may use; `step` gives their next
@@ -86,9 +87,7 @@ pub(crate) fn fewer_than(b: &Builder, carried: &[ValueId], count: usize) -> Resu
 /// Row `place` (a 0-d integer) of `v`, without the first dimension.
 pub(crate) fn row(b: &Builder, v: ValueId, place: ValueId) -> Result<ValueId> {
     let shape = b.shape(v);
-    let sizes = std::iter::once(1).chain(shape[1..].iter().copied()).collect();
-    let row = b.push(Op::DynamicSlice { sizes }, &at_row(b, vec![v], place)?, vec![])?;
-    b.reshape(row, &shape[1..])
+    b.reshape(part(b, v, 0, place, 1)?, &shape[1..])
 }
 
 /// `v` with `row` at `place`, a 0-d integer, of its first dimension.
@@ -97,17 +96,7 @@ pub(crate) fn row(b: &Builder, v: ValueId, place: ValueId) -> Result<ValueId> {
 /// `Internal` if `row` is none of `v`.
 pub fn put_row(b: &Builder, v: ValueId, row: ValueId, place: ValueId) -> Result<ValueId> {
     let shape: Shape = std::iter::once(1).chain(b.shape(row)).collect();
-    let row = b.reshape(row, &shape)?;
-    b.push(Op::DynamicUpdateSlice, &at_row(b, vec![v, row], place)?, vec![])
-}
-
-/// `operands`, and where row `place` of the first begins.
-fn at_row(b: &Builder, mut operands: Vec<ValueId>, place: ValueId) -> Result<Vec<ValueId>> {
-    let zero = b.scalar(Number::Int(0), b.dtype(place))?;
-    let rest = b.rank(operands[0]) - 1;
-    operands.push(place);
-    operands.extend(std::iter::repeat_n(zero, rest));
-    Ok(operands)
+    with_part(b, v, b.reshape(row, &shape)?, 0, place)
 }
 
 /// Whether `mask` holds anywhere, as `bool[]`.

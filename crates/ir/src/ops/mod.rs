@@ -65,6 +65,7 @@ mod optimizer;
 mod patches;
 mod pointwise;
 mod polynomials;
+mod positions;
 mod power;
 mod products;
 mod random;
@@ -255,6 +256,11 @@ impl Entry {
     pub fn slot_typed_by_out(&self) -> Option<usize> {
         let applies = self.variant == Variant::Out && self.def.typed_by_out;
         applies.then(|| self.schema.args.iter().position(|p| p.name == "dtype")).flatten()
+    }
+
+    /// Whether it writes one tensor to another, as it is.
+    pub fn is_copy(&self) -> bool {
+        self.variant == Variant::InPlace && self.schema.name == copy::NAME
     }
 
     /// Refuses an `out` tensor of element type `have` for the result at `place`, of type `want`, where PyTorch does.

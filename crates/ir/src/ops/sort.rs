@@ -1,6 +1,7 @@
 //! Order: sorts, and what is read off a sorted dimension.
 
 use super::index::{index_dtype, take_along};
+use super::positions::part;
 use super::scan::cumulative_max;
 use super::support::{dim, not_implemented, unsqueeze};
 use super::{Call, OpDef, Outs, err, many, ok, one, outs};
@@ -252,7 +253,8 @@ impl Line {
 }
 
 fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let (line, k) = (Line::new(c, b, "kthvalue")?, c.int("k")?);
+    let (line, brought) = (Line::new(c, b, "kthvalue")?, c.brought("k")?);
+    let k = brought.as_ref().map_or_else(|| c.int("k"), |k| Ok(k.now().as_i64()))?;
     ensure!(
         k >= 1 && k as usize <= line.extent,
         "kthvalue(): selected number k out of range for dimension {}",
@@ -264,7 +266,15 @@ fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     }
     line.check_ordered(b, "kthvalue_cpu", false)?;
     let (values, places) = sorted(b, line.v, line.dim, false)?;
-    let out = |v| line.kept(b, b.slice_dim(v, line.dim, k as usize - 1, k as usize, 1)?);
+    let place = match brought {
+        Some(k) => Some(b.subtract(c.scalar_value(b, &k, DType::I64)?, b.scalar(Number::Int(1), DType::I64)?)?),
+        None if c.context.relaying => Some(c.relayed(b, k - 1)?),
+        None => None,
+    };
+    let out = |v| match place {
+        Some(place) => line.kept(b, part(b, v, line.dim, place, 1)?),
+        None => line.kept(b, b.slice_dim(v, line.dim, k as usize - 1, k as usize, 1)?),
+    };
     many([out(values)?, out(places)?])
 }
 

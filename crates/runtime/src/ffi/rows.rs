@@ -169,7 +169,8 @@ unsafe fn combine_parts<T: Real>(
 unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>, columns: Range<usize>, gathered: &mut [T]) {
     let length = plan.rows.length();
     let least = if plan.is_only_gathering() { Rows::group() } else { 1 };
-    let most = (AT_ONCE / length.max(1)).max(least);
+    // Of parts of rows, which do not lie one after the other, one at a time.
+    let most = if columns.len() == length { AT_ONCE / length.max(1) } else { 1 }.max(least);
     let slot = most * length.min(AT_ONCE);
     let sizes =
         [plan.slots * slot, plan.kept * most * length, plan.values() * most, plan.lanes * LANES, gathered.len()];

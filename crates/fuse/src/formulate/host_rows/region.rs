@@ -2,6 +2,7 @@
 
 use super::MOST_OPS;
 use crate::measure::{is_elementwise, is_moved, ops_on_memory};
+use ir::op::Reducer;
 use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BinaryHeap;
@@ -322,8 +323,11 @@ impl<'a, 'g> Growing<'a, 'g> {
     }
 
     /// Which of `nodes`, that are the region's, in order, are not given to those that read them elsewhere: such as are computed of one
-    /// tensor that is there before, as fast as they are read, and need not be written so.
+    /// tensor that is there before, as fast as they are read, and need not be written so. Not those whose extremes are computed: they
+    /// are compared with these, and another loop may round a sum of products otherwise.
     fn computed_again(&self, nodes: &[usize]) -> FxHashSet<usize> {
+        let extremes = nodes.iter().filter(|&&i| is_extreme(&self.node(i).op));
+        let compared: FxHashSet<usize> = extremes.map(|&i| self.node(i).operands[0].index()).collect();
         let is_whole = |v: usize| self.node(v).ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape);
         let is_spread = |v: usize| matches!(self.node(v).op, Op::BroadcastInDim { .. } | Op::Constant(_));
         // Of what may be computed again the one tensor it is of.
@@ -339,7 +343,8 @@ impl<'a, 'g> Growing<'a, 'g> {
             }
         }
         let mut again = FxHashSet::default();
-        for &i in nodes.iter().rev().filter(|&i| of.contains_key(i) && !self.regions.is_output[*i]) {
+        let may_be = |&&i: &&usize| of.contains_key(&i) && !self.regions.is_output[i] && !compared.contains(&i);
+        for &i in nodes.iter().rev().filter(may_be) {
             let stays = |reader: &usize| !self.own.contains(reader) || again.contains(reader);
             if self.regions.readers[i].iter().any(stays) {
                 again.insert(i);
@@ -398,6 +403,11 @@ impl<'a, 'g> Growing<'a, 'g> {
         // An eager op's operands are in memory, and what becomes of it hangs on it alone.
         self.regions.with_functions && !region.gives.iter().any(is_whole) && region.given.iter().any(is_written_for_it)
     }
+}
+
+/// Whether an op gives some of the elements that it reads.
+fn is_extreme(op: &Op) -> bool {
+    matches!(op, Op::Reduce { reducer: Reducer::Maximum | Reducer::Minimum, .. })
 }
 
 /// Whether an op takes no longer than to read what it makes.

@@ -185,6 +185,24 @@ fn what_others_compute_again_waits_for_nothing_of_theirs() {
 }
 
 #[test]
+fn what_is_compared_with_its_extremes_is_computed_once() {
+    let program = |reducer| {
+        graph(|b| {
+            let x = scaled(b, scaled(b, given(b, &WHOLE), 1.37), 0.3);
+            let far = b.unary(Unary::Sine, b.subtract(x, spread(b, reduced(b, x, reducer))).unwrap()).unwrap();
+            vec![far, b.unary(Unary::Cosine, x).unwrap()]
+        })
+    };
+    let whole_results = |reducer| {
+        let after = formulated(&program(reducer));
+        let types = calls(&after)[0].output_types().filter_map(ir::Type::tensor).map(|ty| ty.rank() == 3);
+        types.filter(|&is_whole| is_whole).count()
+    };
+    // What is far from it, and, of the extreme, what it was taken of.
+    assert_eq!([Reducer::Add, Reducer::Maximum, Reducer::Minimum].map(whole_results), [1, 2, 2]);
+}
+
+#[test]
 fn what_is_read_by_way_of_others_is_not_computed_with_it() {
     let graph = graph(|b| {
         let x = given(b, &WHOLE);

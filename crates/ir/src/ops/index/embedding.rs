@@ -1,7 +1,9 @@
 //! Rows of a table, and what flows back into it.
 
+use super::super::positions::with_part;
 use super::super::reduce::norms::shortened;
 use super::super::support::{dim, torch_name, unsqueeze};
+use super::super::views::layout::{select_index, slice_bounds};
 use super::super::{Call, OpDef, Outs, err, ok, one};
 use super::{index_dtype, put_points, take_slices};
 use crate::builder::Builder;
@@ -181,23 +183,57 @@ fn one_hot(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn select_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
-    let (d, index) = super::super::views::layout::select_index(&sizes, c.int("dim")?, c.int("index")?)?;
+    let brought = c.brought("index")?;
+    let index = brought.as_ref().map_or_else(|| c.int("index"), |index| Ok(index.now().as_i64()))?;
+    let (d, index) = select_index(&sizes, c.int("dim")?, index)?;
     let grad = unsqueeze(b, grad, &[d])?;
-    one(placed(b, grad, d, index, sizes[d], 1)?)
+    match brought {
+        Some(index) => one(placed_at(b, grad, d, c.place(b, &index, sizes[d])?, sizes[d])?),
+        None => one(placed(c, b, grad, d, index, sizes[d], 1)?),
+    }
 }
 
 fn slice_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
     let d = dim(c.int("dim")?, sizes.len())?;
     ensure!(d < sizes.len(), "slice() cannot be applied to a 0-dim tensor.");
-    let bounds = (Some(c.int("start")?), Some(c.int("end")?), c.int("step")?);
-    let (start, _, step) = super::super::views::layout::slice_bounds(sizes[d], bounds.0, bounds.1, bounds.2)?;
-    one(placed(b, grad, d, start, sizes[d], step)?)
+    let step = c.int("step")?;
+    if let (Some(start), Ok(step @ 1..)) = (c.brought("start")?, usize::try_from(step)) {
+        let start = c.place(b, &start, sizes[d])?;
+        return one(placed_at(b, spread(b, grad, d, step)?, d, start, sizes[d])?);
+    }
+    let (start, _, step) = slice_bounds(sizes[d], Some(c.int("start")?), Some(c.int("end")?), step)?;
+    one(placed(c, b, grad, d, start, sizes[d], step)?)
+}
+
+/// `v` with zeros for the places that `step` leaves out along `dim`.
+fn spread(b: &Builder, v: ValueId, dim: usize, step: usize) -> Result<ValueId> {
+    let rank = b.rank(v);
+    let interior: Dims = (0..rank).map(|d| if d == dim { step - 1 } else { 0 }).collect();
+    b.pad(v, b.scalar(Number::Int(0), b.dtype(v))?, &vec![0; rank], &vec![0; rank], &interior)
+}
+
+/// `v` at `start`, which is known when the program runs, of an otherwise zero dimension `dim` of `extent` elements.
+fn placed_at(b: &Builder, v: ValueId, dim: usize, start: ValueId, extent: usize) -> Result<ValueId> {
+    let mut shape = b.shape(v);
+    shape[dim] = extent;
+    with_part(b, b.full(Number::Int(0), b.dtype(v), &shape)?, v, dim, start)
 }
 
 /// `v` at `start, start + step, ...` of an otherwise zero dimension `dim` of `extent` elements.
-fn placed(b: &Builder, v: ValueId, dim: usize, start: usize, extent: usize, step: usize) -> Result<ValueId> {
+fn placed(
+    c: &Call<'_>,
+    b: &Builder,
+    v: ValueId,
+    dim: usize,
+    start: usize,
+    extent: usize,
+    step: usize,
+) -> Result<ValueId> {
     let shape = b.shape(v);
+    if c.context.relaying && step == 1 && shape[dim] < extent {
+        return placed_at(b, v, dim, c.relayed(b, start as i64)?, extent);
+    }
     let zero = b.scalar(Number::Int(0), b.dtype(v))?;
     if shape[dim] == 0 {
         let mut out = shape;

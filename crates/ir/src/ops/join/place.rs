@@ -1,8 +1,10 @@
 //! Writing one tensor into a part of another, functionally.
 
+use super::super::positions::with_part;
+use super::super::support::dim;
 use super::super::views::copies::{read, written};
 use super::super::views::layout;
-use super::super::{Call, OpDef, Outs, err, ok, one};
+use super::super::{Call, OpDef, Outs, Scalar, err, ok, one};
 use crate::alias::Layout;
 use crate::builder::Builder;
 use crate::ensure;
@@ -16,6 +18,9 @@ pub(in super::super) static OPS: &[OpDef] = &[
         "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) \
          -> Tensor",
         |c, b| {
+            if let (Some(start), 1) = (c.brought("start")?, c.int("step")?) {
+                return with_slice(c, b, &start);
+            }
             let bounds = (c.optional_int("start")?, c.optional_int("end")?);
             place(c, b, |l| layout::slice(l, c.int("dim")?, bounds.0, bounds.1, c.int("step")?))
         },
@@ -30,7 +35,10 @@ pub(in super::super) static OPS: &[OpDef] = &[
     .variants(&["slice_scatter.out"]),
     OpDef::new(
         "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-        |c, b| place(c, b, |l| layout::select(l, c.int("dim")?, c.int("index")?)),
+        |c, b| match c.brought("index")? {
+            Some(index) => with_place(c, b, &index),
+            None => place(c, b, |l| layout::select(l, c.int("dim")?, c.int("index")?)),
+        },
         &[
             ok("f32[5,2], f32[2], 0, -1"),
             ok("f32[5,2], f32[5], 1, 0"),
@@ -54,7 +62,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
             let l = Layout::contiguous(sizes.clone());
             let l = layout::diagonal(&l, c.int("offset")?, c.int("dim1")?, c.int("dim2")?)?;
-            one(written(b, b.full(Number::Int(0), b.dtype(grad), &sizes)?, l, grad)?)
+            one(written(c, b, b.full(Number::Int(0), b.dtype(grad), &sizes)?, l, grad)?)
         },
         &[ok("f32[3], [3,4], 1, 0, 1")],
     )
@@ -75,7 +83,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
     .variants(&["as_strided_scatter.out"]),
     OpDef::new(
         "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-        |c, b| one(diag_embed(b, c.tensor(b, "self")?, c.int("offset")?, c.int("dim1")?, c.int("dim2")?)?),
+        |c, b| one(diag_embed(c, b, c.tensor(b, "self")?, c.int("offset")?, c.int("dim1")?, c.int("dim2")?)?),
         &[
             ok("f32[3]"),
             ok("f32[2,3], 1"),
@@ -90,7 +98,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
         |c, b| {
             let (v, offset) = (c.tensor(b, "self")?, c.int("diagonal")?);
             match b.rank(v) {
-                1 => one(diag_embed(b, v, offset, 0, 1)?),
+                1 => one(diag_embed(c, b, v, offset, 0, 1)?),
                 2 => one(read(b, v, layout::diagonal(&Layout::contiguous(b.shape(v)), offset, 0, 1)?)?),
                 rank => crate::invalid!("diag(): Supports 1D or 2D tensors. Got {rank}D"),
             }
@@ -99,6 +107,36 @@ pub(in super::super) static OPS: &[OpDef] = &[
     )
     .variants(&["diag.out"]),
 ];
+
+/// `self` with `src` from `start` on, which need not decide the program.
+fn with_slice(c: &Call<'_>, b: &Builder, start: &Scalar) -> Result<Outs> {
+    let (v, src) = (c.tensor(b, "self")?, c.tensor(b, "src")?);
+    let (shape, given) = (b.shape(v), b.shape(src));
+    ensure!(!shape.is_empty(), "slice() cannot be applied to a 0-dim tensor.");
+    let d = dim(c.int("dim")?, shape.len())?;
+    let mut fitting = given.clone();
+    if let Some(extent) = fitting.get_mut(d) {
+        *extent = shape[d].max(*extent);
+    }
+    ensure!(fitting == shape, "expected src to be a slice of self. src size = {given:?}, self size = {shape:?}");
+    one(with_part(b, v, b.convert(src, b.dtype(v))?, d, c.place(b, start, shape[d])?)?)
+}
+
+/// `self` with `src` at `index`, which need not decide the program.
+fn with_place(c: &Call<'_>, b: &Builder, index: &Scalar) -> Result<Outs> {
+    let (v, src) = (c.tensor(b, "self")?, c.tensor(b, "src")?);
+    let mut slice = b.shape(v);
+    let (d, _) = layout::select_index(&slice, c.int("dim")?, index.now().as_i64())?;
+    let extent = std::mem::replace(&mut slice[d], 1);
+    let given = b.shape(src);
+    let fits = given.iter().eq(slice.iter().enumerate().filter(|(at, _)| *at != d).map(|(_, extent)| extent));
+    ensure!(
+        fits,
+        "expected src to have a size equal to the slice of self. src size = {given:?}, slice size = {slice:?}"
+    );
+    let src = b.reshape(b.convert(src, b.dtype(v))?, &slice)?;
+    one(with_part(b, v, src, d, c.place(b, index, extent)?)?)
+}
 
 /// `self` with `src` written through the view that `view` makes of it.
 fn place(c: &Call<'_>, b: &Builder, view: impl Fn(&Layout) -> Result<Layout>) -> Result<Outs> {
@@ -110,11 +148,11 @@ fn place(c: &Call<'_>, b: &Builder, view: impl Fn(&Layout) -> Result<Layout>) ->
         "expected src to have a size equal to the slice of self. src size = {given:?}, slice size = {:?}",
         l.sizes
     );
-    one(written(b, v, l, b.convert(src, b.dtype(v))?)?)
+    one(written(c, b, v, l, b.convert(src, b.dtype(v))?)?)
 }
 
 /// Zeros with the last dimension of `v` on the diagonal of two new dimensions.
-fn diag_embed(b: &Builder, v: ValueId, offset: i64, dim1: i64, dim2: i64) -> Result<ValueId> {
+fn diag_embed(c: &Call<'_>, b: &Builder, v: ValueId, offset: i64, dim1: i64, dim2: i64) -> Result<ValueId> {
     let shape = b.shape(v);
     let Some(&length) = shape.last() else { crate::invalid!("diag_embed: the input has no dimensions") };
     let rank = shape.len() + 1;
@@ -125,5 +163,5 @@ fn diag_embed(b: &Builder, v: ValueId, offset: i64, dim1: i64, dim2: i64) -> Res
         sizes.insert(d, size);
     }
     let zeros = b.full(Number::Int(0), b.dtype(v), &sizes)?;
-    written(b, zeros, layout::diagonal(&Layout::contiguous(sizes), offset, dim1, dim2)?, v)
+    written(c, b, zeros, layout::diagonal(&Layout::contiguous(sizes), offset, dim1, dim2)?, v)
 }

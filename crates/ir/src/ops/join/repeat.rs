@@ -2,13 +2,15 @@
 
 use super::super::bounded::{Bounded, Cut};
 use super::super::index::{index_dtype, take_slices};
+use super::super::positions::{from_behind, part};
 use super::super::search::counted;
 use super::super::support::{dim, distinct_dims, not_implemented};
-use super::super::{Call, OpDef, Outs, Strides, err, ok, one};
+use super::super::{Call, OpDef, Outs, Scalar, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::literal::Number;
+use crate::op::{Binary, Unary};
 use crate::types::{Dims, Shape};
 use crate::{DType, ensure};
 
@@ -267,7 +269,7 @@ fn runs(b: &Builder, repeats: ValueId, size: usize) -> Result<ValueId> {
 }
 
 fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let (v, shifts, dims) = (c.tensor(b, "self")?, c.ints("shifts")?, c.ints("dims")?);
+    let (v, shifts, dims) = (c.tensor(b, "self")?, c.scalars("shifts")?, c.ints("dims")?);
     let flat = dims.is_empty() && shifts.len() == 1;
     ensure!(
         flat || shifts.len() == dims.len(),
@@ -283,23 +285,32 @@ fn roll(c: &Call<'_>, b: &Builder) -> Result<Outs> {
         crate::no_index!("Dimension specified as {d} but tensor has no dimensions");
     }
     if flat {
-        let line = roll_one(b, b.reshape(v, &[t.numel()])?, 0, shifts[0])?;
+        let line = roll_one(c, b, b.reshape(v, &[t.numel()])?, 0, &shifts[0])?;
         return one(b.reshape(line, &shape)?);
     }
-    let rolled = shifts.iter().zip(&dims).try_fold(v, |v, (&s, &d)| roll_one(b, v, dim(d, shape.len())?, s))?;
+    let rolled = shifts.iter().zip(&dims).try_fold(v, |v, (s, &d)| roll_one(c, b, v, dim(d, shape.len())?, s))?;
     one(rolled)
 }
 
-fn roll_one(b: &Builder, v: ValueId, d: usize, shift: i64) -> Result<ValueId> {
+fn roll_one(c: &Call<'_>, b: &Builder, v: ValueId, d: usize, shift: &Scalar) -> Result<ValueId> {
     let n = b.shape(v).get(d).copied().unwrap_or(1);
     if n <= 1 {
         return Ok(v);
     }
-    let at = n - shift.rem_euclid(n as i64) as usize;
-    if at == n {
-        return Ok(v);
-    }
-    b.concatenate(&[b.slice_dim(v, d, at, n, 1)?, b.slice_dim(v, d, 0, at, 1)?], d)
+    let begins = |shift: i64| (n as i64 - shift.rem_euclid(n as i64)) as usize % n;
+    let at = if c.is_brought(shift) {
+        let extent = b.scalar(Number::Int(n as i64), DType::I64)?;
+        let over = b.binary(Binary::Remainder, c.scalar_value(b, shift, DType::I64)?, extent)?;
+        from_behind(b, b.unary(Unary::Negate, over)?, n)?
+    } else {
+        let at = begins(c.number(shift).as_i64());
+        if !c.context.relaying {
+            let parts = [b.slice_dim(v, d, at, n, 1)?, b.slice_dim(v, d, 0, at, 1)?];
+            return if at == 0 { Ok(v) } else { b.concatenate(&parts, d) };
+        }
+        c.relayed(b, at as i64)?
+    };
+    part(b, b.concatenate(&[v, v], d)?, d, at, n)
 }
 
 fn rot90(c: &Call<'_>, b: &Builder) -> Result<Outs> {

@@ -8,6 +8,7 @@ use super::super::{OpDef, err, many, ok, one};
 use super::qr::{reflected, reflection};
 use super::*;
 use crate::ops::loops::{anywhere, repeat_while};
+use crate::ops::positions::{part, with_part};
 
 /// Steps for each row after which a matrix stays as it is; three are usual.
 const MOST_STEPS: usize = 30;
@@ -287,24 +288,6 @@ fn step(b: &Builder, factors: &[ValueId], last: ValueId, steps: ValueId) -> Resu
     Ok(next)
 }
 
-/// `count` elements of `v` along `dim` from `k` (`i32[]`) on, or from the start along other dimensions.
-fn window(b: &Builder, v: ValueId, dim: usize, k: ValueId, count: usize) -> Result<ValueId> {
-    let mut sizes = b.shape(v);
-    sizes[dim] = count;
-    b.push(Op::DynamicSlice { sizes }, &window_operands(b, vec![v], dim, k)?, vec![])
-}
-
-fn set_window(b: &Builder, v: ValueId, dim: usize, k: ValueId, part: ValueId) -> Result<ValueId> {
-    b.push(Op::DynamicUpdateSlice, &window_operands(b, vec![v, part], dim, k)?, vec![])
-}
-
-fn window_operands(b: &Builder, mut operands: Vec<ValueId>, dim: usize, k: ValueId) -> Result<Vec<ValueId>> {
-    let zero = b.scalar(Number::Int(0), DType::I32)?;
-    let rank = b.rank(operands[0]);
-    operands.extend((0..rank).map(|d| if d == dim { k } else { zero }));
-    Ok(operands)
-}
-
 /// `step` for each `k` from the first to before the last of `ends`, with what is carried.
 fn for_pairs(
     b: &Builder,
@@ -335,20 +318,20 @@ fn rows_rotated(b: &Builder, h: ValueId, pairs: ValueId, ends: [ValueId; 2]) -> 
     let (cosines, sines) = (b.full(Number::Int(1), dtype, &flat)?, b.full(Number::Int(0), dtype, &flat)?);
     let done = for_pairs(b, ends, &[h, cosines, sines, pairs], |b, k, carried| {
         let (h, pairs) = (carried[0], carried[3]);
-        let rows = window(b, h, 1, k, 2)?;
-        let heads = window(b, rows, 2, k, 1)?;
+        let rows = part(b, h, 1, k, 2)?;
+        let heads = part(b, rows, 2, k, 1)?;
         let (batch, n) = (b.shape(rows)[0], b.shape(rows)[2]);
         let pair = |v: ValueId, i: usize| b.slice_dim(v, 1, i, i + 1, 1);
         let flat = |v| b.reshape(v, &[batch, 1]);
         let heads = [flat(pair(heads, 0)?)?, flat(pair(heads, 1)?)?];
-        let [cosine, sine] = rotation(b, heads, window(b, pairs, 1, k, 1)?)?;
+        let [cosine, sine] = rotation(b, heads, part(b, pairs, 1, k, 1)?)?;
         let spread = |v| b.broadcast_in_dim(v, &[batch, 1, n], &[0, 1]);
         let (x, y) = (pair(rows, 0)?, pair(rows, 1)?);
         let upper =
             b.add(b.multiply(spread(conjugate(b, cosine)?)?, x)?, b.multiply(spread(conjugate(b, sine)?)?, y)?)?;
         let lower = b.subtract(b.multiply(spread(cosine)?, y)?, b.multiply(spread(sine)?, x)?)?;
-        let h = set_window(b, h, 1, k, b.concatenate(&[upper, lower], 1)?)?;
-        let [cosines, sines] = [set_window(b, carried[1], 1, k, cosine)?, set_window(b, carried[2], 1, k, sine)?];
+        let h = with_part(b, h, b.concatenate(&[upper, lower], 1)?, 1, k)?;
+        let [cosines, sines] = [with_part(b, carried[1], cosine, 1, k)?, with_part(b, carried[2], sine, 1, k)?];
         Ok(vec![h, cosines, sines, pairs])
     })?;
     Ok([done[0], done[1], done[2]])
@@ -370,14 +353,14 @@ fn rotation(b: &Builder, heads: [ValueId; 2], wanted: ValueId) -> Result<[ValueI
 /// The adjoints of the rotations that [`rows_rotated`] gives, applied to columns `k` and `k + 1` of `v`.
 fn columns_rotated(b: &Builder, v: ValueId, cosines: ValueId, sines: ValueId, ends: [ValueId; 2]) -> Result<ValueId> {
     let done = for_pairs(b, ends, &[v, cosines, sines], |b, k, carried| {
-        let pair = window(b, carried[0], 2, k, 2)?;
+        let pair = part(b, carried[0], 2, k, 2)?;
         let (x, y) = (b.slice_dim(pair, 2, 0, 1, 1)?, b.slice_dim(pair, 2, 1, 2, 1)?);
         let spread = |v| b.broadcast_in_dim(v, &b.shape(x), &[0, 2]);
-        let (cosine, sine) = (window(b, carried[1], 1, k, 1)?, window(b, carried[2], 1, k, 1)?);
+        let (cosine, sine) = (part(b, carried[1], 1, k, 1)?, part(b, carried[2], 1, k, 1)?);
         let first = b.add(b.multiply(x, spread(cosine)?)?, b.multiply(y, spread(sine)?)?)?;
         let second =
             b.subtract(b.multiply(y, spread(conjugate(b, cosine)?)?)?, b.multiply(x, spread(conjugate(b, sine)?)?)?)?;
-        let v = set_window(b, carried[0], 2, k, b.concatenate(&[first, second], 2)?)?;
+        let v = with_part(b, carried[0], b.concatenate(&[first, second], 2)?, 2, k)?;
         Ok(vec![v, carried[1], carried[2]])
     })?;
     Ok(done[0])

@@ -112,9 +112,10 @@ pub(in super::super) fn read(b: &Builder, v: ValueId, l: Layout) -> Result<Value
     aliases.read(b, aliases.view(whole, l)?)
 }
 
-/// A dense `v` with the elements that `l` names replaced by `source`, of the extents of `l`.
-pub(in super::super) fn written(b: &Builder, v: ValueId, l: Layout, source: ValueId) -> Result<ValueId> {
-    let aliases = Aliases::new();
+/// A dense `v` with the elements that `l` names replaced by `source`, of the extents of `l`. Where slices begin decides nothing
+/// if the call's context relays.
+pub(in super::super) fn written(c: &Call<'_>, b: &Builder, v: ValueId, l: Layout, source: ValueId) -> Result<ValueId> {
+    let aliases = if c.context.relaying { Aliases::relaying() } else { Aliases::new() };
     let whole = aliases.fresh_contiguous(b, v)?;
     aliases.write(b, aliases.view(whole, l)?, source)?;
     aliases.read(b, whole)

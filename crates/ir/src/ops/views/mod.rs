@@ -5,6 +5,8 @@ pub(crate) mod layout;
 pub(super) mod numbers;
 pub(super) mod split;
 
+use self::copies::copied;
+use super::positions::part;
 use super::{Call, OpDef, Outs, err, ok, one};
 use crate::alias::{Layout, Lens};
 use crate::builder::Builder;
@@ -275,9 +277,10 @@ pub(super) static OPS: &[OpDef] = &[
         },
         &[ok("f32[]"), ok("f32[2]"), ok("f32[2,3]"), ok("f32[2,3,4]")],
     ),
-    OpDef::view(
+    OpDef::maybe_view(
         "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
         slice,
+        sliced,
         &[
             ok("f32[5], 0, 1, 4"),
             ok("f32[2,5], -1, -3, 9223372036854775807, 2"),
@@ -288,9 +291,10 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[], 0, 0, 3", "slice() cannot be applied to a 0-dim tensor."),
         ],
     ),
-    OpDef::view(
+    OpDef::maybe_view(
         "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
         select,
+        selected,
         &[
             ok("f32[2,5], 1, -1"),
             ok("f32[3], 0, 0"),
@@ -470,11 +474,40 @@ fn unsqueeze(c: &Call<'_>, l: &Layout) -> Views {
 }
 
 fn slice(c: &Call<'_>, l: &Layout) -> Views {
+    if c.brought_to_copy("start")?.is_some() {
+        return Ok(None);
+    }
     let (start, end) = (c.optional_int("start")?, c.optional_int("end")?);
     only(layout::slice(l, c.int("dim")?, start, end, c.int("step")?))
 }
 
+/// A slice whose start need not decide the program.
+fn sliced(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let Some((start, shape)) = c.brought_to_copy("start")? else { return copied(c, b, slice) };
+    let (v, step) = (c.tensor(b, "self")?, c.int("step")?);
+    let (from, d) = (b.shape(v), super::support::dim(c.int("dim")?, shape.len())?);
+    ensure!(step > 0, "slice step must be positive");
+    let (length, step) = (shape[d], step as usize);
+    if length == 0 {
+        return one(b.slice_dim(v, d, 0, 0, 1)?);
+    }
+    let span = (length - 1) * step + 1;
+    let all = part(b, v, d, c.place(b, &start, from[d])?, span)?;
+    one(b.slice_dim(all, d, 0, span, step)?)
+}
+
+/// A place of a dimension that need not decide the program.
+fn selected(c: &Call<'_>, b: &Builder) -> Result<Outs> {
+    let Some((index, shape)) = c.brought_to_copy("index")? else { return copied(c, b, select) };
+    let v = c.tensor(b, "self")?;
+    let (d, _) = layout::select_index(&b.shape(v), c.int("dim")?, index.now().as_i64())?;
+    one(b.reshape(part(b, v, d, c.place(b, &index, b.shape(v)[d])?, 1)?, shape)?)
+}
+
 fn select(c: &Call<'_>, l: &Layout) -> Views {
+    if c.brought_to_copy("index")?.is_some() {
+        return Ok(None);
+    }
     only(layout::select(l, c.int("dim")?, c.int("index")?))
 }
 
