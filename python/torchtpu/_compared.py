@@ -1,7 +1,7 @@
 """What is compared for equality, which the backward pass must not compute anew.
 
-The gradient of a greatest element goes to those that equal it. PyTorch's partitioner has the backward pass compute cheap
-elements again rather than keep them; in another program they may round otherwise, and none would be equal.
+The gradient of a greatest element goes to those that equal it. PyTorch's partitioner has the backward pass compute
+cheap elements again rather than keep them; in another program they may round otherwise, and none would be equal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def keep_compared(joint: fx.GraphModule) -> None:
 def _keep(node: fx.Node) -> None:
     if node.target is operator.getitem:
         node = node.args[0]  # type: ignore[assignment]
-    node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
+    if node.op == "call_function":
+        node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
 
 
 def _is_float(node: fx.Node) -> bool:
