@@ -156,6 +156,28 @@ def test_dynamic_batch(rows: int, tmp_path: Path) -> None:
     torch.testing.assert_close(run(archive, resized), outputs_of(model, resized))
 
 
+class Stale(nn.Module):
+    """Writes to what it has taken a part of in a graph within its graph."""
+
+    def forward(self, x: Tensor, i: int) -> Tensor:
+        with torch.no_grad():
+            part = x[i : i + 3]
+        x.add_(1)
+        return part * 2 + x[i]
+
+
+@pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc, which is told `i`")
+def test_a_part_sees_what_is_written_around_its_graph(tmp_path: Path) -> None:
+    archive, results = tmp_path / "model.pt2", tmp_path / "out.safetensors"
+    program = torch.export.export(Stale(), (torch.ones(9, 4), 3), dynamic_shapes=(None, torch.export.Dim.DYNAMIC))
+    torch.export.save(program, archive)
+    *_, i = program.graph.find_nodes(op="placeholder")
+    x = torch.randn(9, 4)
+    save_file({"x": x}, tmp_path / "in.safetensors")
+    tputc("run", archive, "--dim", f"{i.meta['val']}=5", "--inputs", tmp_path / "in.safetensors", "-o", results)
+    torch.testing.assert_close(load_file(results)["out.0"], Stale()(x.clone(), 5))
+
+
 class Solver(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return torch.linalg.inv(x), torch.linalg.solve(x, y)

@@ -162,14 +162,14 @@ struct Scope<'t> {
     names: FxHashMap<&'t str, Binding>,
     /// Names whose values several ops read.
     shared: FxHashSet<&'t str>,
-    /// Whose views have to be views.
+    /// Which views must be such, rather than copies.
     views: Views<'t>,
     /// Whether the graph's types already show the casts of autocast, which its nodes leave out.
     autocast: bool,
     depth: usize,
 }
 
-/// Which views of a graph must share the storage they are of: all where something is written, else some by their names.
+/// Those views of a graph that must share the storage they are of: all where something is written, else some by their names.
 enum Views<'t> {
     All,
     Of(FxHashSet<&'t str>),

@@ -2,7 +2,7 @@
 
 use super::call::results;
 use super::inputs::literal_binding;
-use super::{Binding, Importer, MAX_DEPTH, Scope, known};
+use super::{Binding, Importer, MAX_DEPTH, Scope, Views, known};
 use crate::error::Result;
 use crate::literal::Number;
 use crate::trace::schema::{Argument, Graph, Node, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument};
@@ -33,6 +33,10 @@ impl<'t> Importer<'t> {
         ensure!(operands.len() == takes, "{} operands for a graph that takes {takes}", operands.len());
         let mut inner = self.scope(graph);
         inner.depth = scope.depth + 1;
+        // What is written around it may be seen through views that it gives.
+        if matches!(scope.views, Views::All) {
+            inner.views = Views::All;
+        }
         inner.autocast = autocast(node).unwrap_or(scope.autocast);
         for (input, operand) in graph.inputs.iter().zip(operands) {
             input.for_each_name(&mut |name| {

@@ -1,8 +1,8 @@
 //! Which values of a trace are read more than once.
 
-use super::{Importer, Views, call};
-use crate::ops::{Rule, Variant};
-use crate::trace::schema::Graph;
+use super::{Importer, Views, call, survey};
+use crate::ops::{Entry, Rule, Variant};
+use crate::trace::schema::{Graph, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 impl<'t> Importer<'t> {
@@ -11,11 +11,7 @@ impl<'t> Importer<'t> {
     pub(super) fn that_are_views(&self, graph: &'t Graph) -> Views<'t> {
         let is_copy = |target| self.entry(target).is_some_and(|entry| entry.is_copy());
         let computing = graph.nodes.iter().rposition(|node| !is_copy(&node.target)).map_or(0, |last| last + 1);
-        let writes = |target| match self.entry(target) {
-            Some(entry) => entry.variant != Variant::Functional || entry.schema.args.iter().any(|arg| arg.written),
-            None => false,
-        };
-        if graph.nodes[..computing].iter().any(|node| writes(&node.target)) {
+        if graph.nodes[..computing].iter().any(|node| self.writes(node)) {
             return Views::All;
         }
         let mut names = FxHashSet::default();
@@ -25,6 +21,14 @@ impl<'t> Importer<'t> {
             }
         }
         Views::Of(names)
+    }
+
+    /// Whether `node` writes to what it is given, by itself or by a graph within it.
+    fn writes(&self, node: &'t Node) -> bool {
+        let writes =
+            |entry: Entry| entry.variant != Variant::Functional || entry.schema.args.iter().any(|arg| arg.written);
+        self.entry(&node.target).is_some_and(writes)
+            || survey::graphs(node).any(|graph| graph.nodes.iter().any(|node| self.writes(node)))
     }
 
     /// The names in `graph` whose values several ops or results read, by themselves or through views.
