@@ -166,6 +166,7 @@ class Stale(nn.Module):
         return part * 2 + x[i]
 
 
+# Another backend, which these tests can be pointed at, has no CLI to give a size to.
 @pytest.mark.skipif(BACKEND != "torchtpu", reason="needs tputc, which is told `i`")
 def test_a_part_sees_what_is_written_around_its_graph(tmp_path: Path) -> None:
     archive, results = tmp_path / "model.pt2", tmp_path / "out.safetensors"

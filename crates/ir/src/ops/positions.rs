@@ -22,6 +22,11 @@ impl Call<'_> {
         matches!(s, Scalar::Symbolic(sym) if !self.context.closed && !self.context.symbols.is_decided(sym))
     }
 
+    /// The integer `name` of this call. It decides the program, unless it is [`Call::brought`].
+    pub(super) fn int_now(&self, name: &str) -> Result<i64> {
+        self.brought(name)?.map_or_else(|| self.int(name), |s| Ok(s.now().as_i64()))
+    }
+
     /// As [`Call::brought`], and the extents of what it begins, where a view may be a copy of those.
     pub(super) fn brought_to_copy(&self, name: &str) -> Result<Option<(Scalar, &Shape)>> {
         match self.recorded.first() {

@@ -253,8 +253,7 @@ impl Line {
 }
 
 fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
-    let (line, brought) = (Line::new(c, b, "kthvalue")?, c.brought("k")?);
-    let k = brought.as_ref().map_or_else(|| c.int("k"), |k| Ok(k.now().as_i64()))?;
+    let (line, k) = (Line::new(c, b, "kthvalue")?, c.int_now("k")?);
     ensure!(
         k >= 1 && k as usize <= line.extent,
         "kthvalue(): selected number k out of range for dimension {}",
@@ -266,7 +265,7 @@ fn kthvalue(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     }
     line.check_ordered(b, "kthvalue_cpu", false)?;
     let (values, places) = sorted(b, line.v, line.dim, false)?;
-    let place = match brought {
+    let place = match c.brought("k")? {
         Some(k) => Some(b.subtract(c.scalar_value(b, &k, DType::I64)?, b.scalar(Number::Int(1), DType::I64)?)?),
         None if c.context.relaying => Some(c.relayed(b, k - 1)?),
         None => None,

@@ -183,11 +183,9 @@ fn one_hot(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 fn select_backward(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let (grad, sizes) = (c.tensor(b, "grad_output")?, c.sizes("input_sizes")?);
-    let brought = c.brought("index")?;
-    let index = brought.as_ref().map_or_else(|| c.int("index"), |index| Ok(index.now().as_i64()))?;
-    let (d, index) = select_index(&sizes, c.int("dim")?, index)?;
+    let (d, index) = select_index(&sizes, c.int("dim")?, c.int_now("index")?)?;
     let grad = unsqueeze(b, grad, &[d])?;
-    match brought {
+    match c.brought("index")? {
         Some(index) => one(placed_at(b, grad, d, c.place(b, &index, sizes[d])?, sizes[d])?),
         None => one(placed(c, b, grad, d, index, sizes[d], 1)?),
     }

@@ -126,14 +126,10 @@ fn with_slice(c: &Call<'_>, b: &Builder, start: &Scalar) -> Result<Outs> {
 fn with_place(c: &Call<'_>, b: &Builder, index: &Scalar) -> Result<Outs> {
     let (v, src) = (c.tensor(b, "self")?, c.tensor(b, "src")?);
     let mut slice = b.shape(v);
-    let (d, _) = layout::select_index(&slice, c.int("dim")?, index.now().as_i64())?;
+    let (at, index_now) = (c.int("dim")?, index.now().as_i64());
+    check_size(b, src, &layout::select(&Layout::contiguous(slice.clone()), at, index_now)?)?;
+    let (d, _) = layout::select_index(&slice, at, index_now)?;
     let extent = std::mem::replace(&mut slice[d], 1);
-    let given = b.shape(src);
-    let fits = given.iter().eq(slice.iter().enumerate().filter(|(at, _)| *at != d).map(|(_, extent)| extent));
-    ensure!(
-        fits,
-        "expected src to have a size equal to the slice of self. src size = {given:?}, slice size = {slice:?}"
-    );
     let src = b.reshape(b.convert(src, b.dtype(v))?, &slice)?;
     one(with_part(b, v, src, d, c.place(b, index, extent)?)?)
 }
@@ -142,13 +138,19 @@ fn with_place(c: &Call<'_>, b: &Builder, index: &Scalar) -> Result<Outs> {
 fn place(c: &Call<'_>, b: &Builder, view: impl Fn(&Layout) -> Result<Layout>) -> Result<Outs> {
     let (v, src) = (c.tensor(b, "self")?, c.tensor(b, "src")?);
     let l = view(&Layout::contiguous(b.shape(v)))?;
+    check_size(b, src, &l)?;
+    one(written(c, b, v, l, b.convert(src, b.dtype(v))?)?)
+}
+
+/// Refuses a `src` of other extents than the part that it is to replace.
+fn check_size(b: &Builder, src: ValueId, part: &Layout) -> Result<()> {
     let given = b.shape(src);
     ensure!(
-        given == l.sizes,
+        given == part.sizes,
         "expected src to have a size equal to the slice of self. src size = {given:?}, slice size = {:?}",
-        l.sizes
+        part.sizes
     );
-    one(written(c, b, v, l, b.convert(src, b.dtype(v))?)?)
+    Ok(())
 }
 
 /// Zeros with the last dimension of `v` on the diagonal of two new dimensions.
