@@ -52,6 +52,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	ulimit -v 4000000 && MUTATION_SECONDS=600 cargo test -q -p torchtpu-ir --test mutations
 	TORCHTPU_VIEW_PROGRAMS=10000 $(PYTHON) -m pytest -q tests/python/test_device_views.py
 	TORCHTPU_WRITE_PROGRAMS=500 $(PYTHON) -m pytest -q tests/python/test_written_parts.py
+	TORCHTPU_REDUCTION_PROGRAMS=2000 $(PYTHON) -m pytest -q tests/python/test_random_reductions.py
 	cargo build -q --release -p torchtpu-ir --example samples --example evaluate
 	TORCHTPU_SAMPLES=target/release/examples/samples TORCHTPU_EVALUATE=target/release/examples/evaluate \
 	  $(PYTHON) tests/python/sweep_programs.py target/programs.jsonl --again --shrink
@@ -60,7 +61,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	TORCHTPU_SAME_RUNS=20 $(PYTHON) -m pytest -q tests/python/test_fused.py -k different_load
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
-	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_models.py -k "training"
+	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_models.py -k "training or dropout"
 	# Not those that count executables of single ops, nor the samples of single ops, of which each would be a region of its own.
 	PYTHONPATH=tests/python $(PYTHON) -m pytest -q -p fused_at_once tests/python/test_device*.py \
 	  --ignore tests/python/test_device_compiles.py --ignore tests/python/test_device_ops.py

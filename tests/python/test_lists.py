@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import torchtpu
+from opdb import common_methods_invocations as database
 from torch import Tensor, nn
-from torch.testing._internal import common_methods_invocations as database
 
 INFOS = [
     info

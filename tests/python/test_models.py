@@ -34,9 +34,13 @@ from torch import Tensor
 from zoo import ZOO, Entry
 
 every_model = pytest.mark.parametrize("entry", ZOO.values(), ids=ZOO.keys())
-models_with_dropout = pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=entry.name) for entry in ZOO.values() if entry.has_dropout]
-)
+
+# Left to `make test-all`: the lesser optimizer; bf16, f64 and dropout in models of many layers, 10 to 30 s each. Those
+# that stay have what the others are made of: convolutions, recurrence, attention, experts.
+ALL = os.environ.get("TORCHTPU_TRAINING") == "all"
+MANY_LAYERS = () if ALL else ("resnet50", "mobilenet_v3", "convnext", "bert", "gpt2", "vit", "t5")
+FEW_LAYERS = [entry for entry in ZOO.values() if entry.name not in MANY_LAYERS]
+TRAINED = [("f32", torch.float32, entry) for entry in ZOO.values()] + [("bf16", torch.bfloat16, e) for e in FEW_LAYERS]
 
 
 @cache
@@ -60,14 +64,7 @@ def test_gradients(entry: Entry) -> None:
     torch.testing.assert_close(ours, differentiate(entry))
 
 
-# Left to `make test-all`: the lesser optimizer, and convolutional models in bf16 and f64, half a minute each.
-ALL = os.environ.get("TORCHTPU_TRAINING") == "all"
-LONG = () if ALL else ("resnet50", "mobilenet_v3", "convnext")
-DTYPES = [(e, d) for e in ZOO.values() for d in (torch.float32, torch.bfloat16)]
-TRAINED = [(e, d) for e, d in DTYPES if d == torch.float32 or e.name not in LONG]
-
-
-@pytest.mark.parametrize("entry", [pytest.param(e, id=e.name) for e in ZOO.values() if e.name not in LONG])
+@pytest.mark.parametrize("entry", FEW_LAYERS, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"] if ALL else ["adamw"])
 def test_training_f64(entry: Entry, optimizer: str) -> None:
     with compiling(entry):
@@ -78,7 +75,7 @@ def test_training_f64(entry: Entry, optimizer: str) -> None:
 
 @pytest.mark.parametrize(
     ("entry", "dtype"),
-    [pytest.param(e, d, id=f"{'f32' if d == torch.float32 else 'bf16'}-{e.name}") for e, d in TRAINED],
+    [pytest.param(entry, dtype, id=f"{name}-{entry.name}") for name, dtype, entry in TRAINED],
 )
 def test_training_error(entry: Entry, dtype: torch.dtype) -> None:
     seeds = SEEDS[dtype]
@@ -88,7 +85,7 @@ def test_training_error(entry: Entry, dtype: torch.dtype) -> None:
     assert_error_within_eager(ours, expected, eager_runs(entry.name, torch.float64, "adamw", seeds), KEPT[dtype])
 
 
-@models_with_dropout
+@pytest.mark.parametrize("entry", [e for e in FEW_LAYERS if e.has_dropout], ids=lambda entry: entry.name)
 def test_dropout(entry: Entry) -> None:
     with compiling(entry):
         ours = sample_losses(entry, compiled)
