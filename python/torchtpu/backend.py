@@ -36,6 +36,7 @@ from torchtpu._parts import cut, keep_tensors
 from torchtpu._pools import pool_again
 from torchtpu._random import draw_again
 from torchtpu._resizing import resizing_whole
+from torchtpu._set_data import take_assignments, with_assignments
 from torchtpu._stats import record_shared
 from torchtpu._views import add_places, add_temporaries, remade_outputs, user_outputs, with_places, with_views
 from torchtpu.recurrent import in_loops
@@ -192,6 +193,7 @@ def compile_graph(
     again, results = remade(gm), _results(gm)
     shared = add_temporaries(gm, user())
     views = add_places(gm, again)
+    assignments, assigned = take_assignments(gm)
     effects, needed = take_effects(gm)
     try:
         parts = take_parts(gm)
@@ -200,6 +202,8 @@ def compile_graph(
         return _boxed(_raiser(error))
     if effects:
         call = with_effects_behind(call, effects, needed)
+    if assignments:
+        call = with_assignments(call, assignments, assigned)
     if views:
         call = with_places(call, views)
     if shared:

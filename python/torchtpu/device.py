@@ -495,7 +495,7 @@ def memory_summary(device: torch.device | str | int | None = None, abbreviated: 
 
 
 def mem_get_info(device: torch.device | str | int | None = None) -> tuple[int, int]:
-    """Free and total bytes of a device, as the plugin says; zeros where it does not."""
+    """Free and total bytes of a device, as the plugin says; those of the machine on the CPU plugin."""
     _, total, free = _native.device_properties(_index(device))
     return free, total
 

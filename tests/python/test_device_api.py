@@ -166,7 +166,10 @@ def test_memory_is_counted() -> None:
     assert "tensors" in torch.tpu.memory_summary()
     torch.tpu.empty_cache()
     free, total = torch.tpu.mem_get_info()
-    assert 0 <= free <= total
+    assert 0 < free < total
+    # The CPU plugin's devices have the machine's memory.
+    assert total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert torch.tpu.get_device_properties(0).total_memory == total
     assert torch.accelerator.get_memory_info() == (free, total)
     assert torch.tpu.get_device_properties(0).name == torch.tpu.get_device_name()
 

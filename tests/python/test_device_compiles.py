@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -203,3 +204,38 @@ def test_lengths_compile_linearly(training: bool) -> None:
     line = f"{__file__}:{Block.forward.__code__.co_firstlineno + 1}"
     count = torchtpu.stats()["eager"]["ops"]["aten::embedding.default"][line]
     assert count == {"calls": 2 * len(LENGTHS), "traced": len(LENGTHS), "sizes_read": 0} or training
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+def _written_list(tensors: list[Tensor]) -> Tensor:
+    torch._foreach_add_(tensors, 1.0)
+    return tensors[0]
+
+
+LISTS: dict[str, Callable[[list[Tensor]], Tensor]] = {
+    "cat": torch.cat,
+    "stack": torch.stack,
+    "norms": lambda tensors: torch.stack(torch._foreach_norm(tensors)),
+    "in place": _written_list,
+}
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+@pytest.mark.parametrize("name", LISTS)
+def test_tensors_of_a_list_may_be_views_of_storages_of_all_kinds(name: str, mode: str) -> None:
+    """As in a replay buffer: drawn from 16 tensors of which some are views, there are thousands of ways to draw 10."""
+    with torchtpu.eager_mode(mode):
+        on_device = [torch.full((6,), float(i)).to("tpu").view(2, 3) for i in range(8)]
+        on_device += [torch.full((2, 3), float(i)).to("tpu") for i in range(8)]
+        on_host = [t.cpu() for t in on_device]
+        counts = []
+        for i in range(30):
+            chosen = random.Random(i).sample(range(16), 10)
+            ours, theirs = (LISTS[name]([tensors[k] for k in chosen]) for tensors in (on_device, on_host))
+            torch.testing.assert_close(ours.cpu(), theirs)
+            counts.append(compiles())
+        torch.testing.assert_close([t.cpu() for t in on_device], on_host)
+        # In fused mode a region may be compiled behind any call.
+        assert mode == "fused" or counts[-1] == counts[15], counts

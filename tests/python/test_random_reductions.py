@@ -54,12 +54,17 @@ class Program:
 
 
 def program(seed: int) -> Program:
+    """Every second one reduces columns of which there are more than rows, and enough for two threads."""
     draw = random.Random(seed)
-    shape = (MOST, MOST)
-    while torch.Size(shape).numel() > MOST:
-        shape = (*draw.choice([(), (1,), (3,)]), draw.choice(EXTENTS), draw.choice(EXTENTS))
+    is_wide = seed % 2 == 1
+    shape: tuple[int, ...] = (MOST, MOST)
+    while torch.Size(shape).numel() > MOST or (
+        is_wide and not (shape[0] < shape[1] and shape[0] * shape[1] >= 1 << 15)
+    ):
+        shape = (*draw.choice([()] if is_wide else [(), (1,), (3,)]), draw.choice(EXTENTS), draw.choice(EXTENTS))
     places = list(range(len(shape)))
     dims = [(0,), (places[-1],), (places[-2],), tuple(places[:-1]), (0, places[-1]), tuple(places)]
+    dims = [(0,)] if is_wide else dims
     return Program(
         shape,
         draw.choice([torch.float32, torch.float32, torch.float64]),
@@ -69,13 +74,16 @@ def program(seed: int) -> Program:
     )
 
 
-def assert_as_near(found: Tensor, eager: Tensor, exact: Tensor) -> None:
-    """Within eight times the distance that PyTorch's kernels have from the exact result, or the type's tolerance."""
+def assert_as_near(x: Tensor, found: Tensor, eager: Tensor, exact: Tensor) -> None:
+    """Within eight times the distance of PyTorch's kernels from the exact result, or what roundings at random come to.
+
+    An element is made of as many terms as `x` has for each.
+    """
     assert found.dtype == eager.dtype
     assert found.shape == eager.shape
     relative = 1.3e-6 if found.dtype == torch.float32 else 1e-7
-    allowed = 8 * (eager - exact).abs().amax() + relative * (1 + exact.abs().amax())
-    assert (found - exact).abs().amax() <= allowed
+    rounding = relative * (x.numel() / found.numel()) ** 0.5 * (1 + exact.abs().amax())
+    assert (found - exact).abs().amax() <= 8 * (eager - exact).abs().amax() + rounding
 
 
 def step(f: Callable[[Tensor], list[Tensor]], x: Tensor) -> list[Tensor]:
@@ -93,10 +101,10 @@ def test_agree(seed: int) -> None:
     x = torch.randn(made.shape, dtype=torch.float64).to(made.dtype)
     compiled = torch.compile(made.__call__, backend="torchtpu", dynamic=False)
     for results in zip(compiled(x), made(x), made(x.double()), strict=True):
-        assert_as_near(*results)
+        assert_as_near(x, *results)
 
 
-@pytest.mark.parametrize("seed", range(0, PROGRAMS, 2))
+@pytest.mark.parametrize("seed", range(0, PROGRAMS, 3))
 def test_gradients_agree(seed: int) -> None:
     made = program(seed)
     # Of two elements that are nearly the same, which is the greatest is a matter of rounding.
@@ -106,4 +114,4 @@ def test_gradients_agree(seed: int) -> None:
     x = torch.randn(made.shape, dtype=torch.float64).to(made.dtype)
     compiled = torch.compile(made.__call__, backend="torchtpu", dynamic=False)
     for results in zip(step(compiled, x), step(made, x), step(made, x.double()), strict=True):
-        assert_as_near(*results)
+        assert_as_near(x, *results)

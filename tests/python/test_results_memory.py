@@ -216,3 +216,30 @@ def test_compiled_attention_of_sequences_of_any_length() -> None:
     ours, expected = torch.compile(attention, backend="torchtpu")(q), attention(q)
     torch.testing.assert_close(ours, expected)
     torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), q) for y in (ours, expected)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_data_that_is_set_is_the_values_memory(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is computed, is a result, or is given; nothing runs on the host for it."""
+    monkeypatch.setenv("TORCHTPU_FALLBACK", "error")
+
+    def program(computed: Tensor, result: Tensor, given: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        computed.data = computed.data - 0.1 * x
+        result.data = step = result * x
+        given.data = x
+        return (computed * 2).sum() + given.sum(), step
+
+    def run(f: Callable[..., tuple[Tensor, Tensor]]) -> list[Any]:
+        tensors = [torch.nn.Parameter(torch.arange(4.0).to(device)), *torch.ones(2, 4).to(device)]
+        seen: list[Any] = []
+        for _ in range(3):
+            x = torch.full((4,), 3.0).to(device)
+            loss, step = f(*tensors, x)
+            loss.backward()
+            shared = [tensors[1].data_ptr() == step.data_ptr(), tensors[2].data_ptr() == x.data_ptr()]
+            x.add_(1)
+            step.sub_(1)
+            seen += [shared, loss.detach(), tensors[0].grad.clone(), *(t.detach().clone() for t in tensors)]
+        return seen
+
+    torch.testing.assert_close(run(torch.compile(program, backend="torchtpu")), run(program))

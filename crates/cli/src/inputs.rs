@@ -6,7 +6,7 @@ use driver::{Argument, DimValues, HostTensor, Options, OutputTensor, Program, Va
 use ir::ops::sample::data::SplitMix;
 use ir::trace::schema::{Argument as TraceArgument, InputSpec, SymBoolArgument, SymIntArgument};
 use ir::{DType, TensorType};
-use runtime::{AlignedBytes, HostMemory};
+use runtime::{AlignedBytes, HostMemory, machine_memory};
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +138,7 @@ const NEAREST: usize = 3;
 fn room_for(name: &str, ty: &TensorType) -> Result<AlignedBytes, Failure> {
     let bytes = ty.size_in_bytes();
     let refused = |why: String| Failure::tool(format!("input `{name}`, {ty}, takes {}: {why}", shown(bytes)));
-    if let Some(free) = free_memory().filter(|&free| bytes > free) {
+    if let Some(free) = machine_memory().map(|m| m.available as usize).filter(|&free| bytes > free) {
         return Err(refused(format!("{} of memory are free; fix a smaller size with --dim", shown(free))));
     }
     if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
@@ -149,13 +149,6 @@ fn room_for(name: &str, ty: &TensorType) -> Result<AlignedBytes, Failure> {
 
 fn shown(bytes: usize) -> String {
     report::bytes(bytes as f64)
-}
-
-/// Bytes that programs can take before the machine swaps, where the system says.
-fn free_memory() -> Option<usize> {
-    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = told.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 /// Named tensors in memory that a CPU plugin can use in place.

@@ -19,7 +19,7 @@ use ir::eager::CellType;
 use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
 use ir::{Graph, Loc};
-use runtime::{Device, Event};
+use runtime::{Device, Event, machine_memory};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -41,6 +41,12 @@ pub(crate) const REGION: u32 = u32::MAX - 2;
 pub(crate) const BACKWARD: u64 = 1 << 63;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
+/// Cells of a call from which on there are too many ways for them to lie to have a program for each: of n tensors that are
+/// alike but for the storages that they are views of, 2^n.
+const MANY_CELLS: usize = 8;
+/// Ways that such a call's cells may lie in before they are laid flat. Few enough to end soon, and more than a loop has whose
+/// tensors come from the same places each time.
+const MANY_FORMS: usize = 4;
 
 /// Gives seed and offset for a draw from a generator (null: the device's own).
 pub type SeedSource = fn(device: usize, generator: usize) -> Result<[u64; 2]>;
@@ -174,6 +180,10 @@ pub(crate) struct Flight {
 pub(crate) struct State {
     pub(crate) cells: Cells,
     plans: FxHashMap<u64, Vec<Arc<Plan>>>,
+    /// By the words of a call of many cells, how many plans it has.
+    forms: FxHashMap<u64, usize>,
+    /// What lays cells of a type flat.
+    pub(crate) flatteners: FxHashMap<TypeId, Arc<Kernel>>,
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
@@ -201,6 +211,8 @@ impl Core {
         let state = State {
             cells: Cells::new()?,
             plans: FxHashMap::default(),
+            forms: FxHashMap::default(),
+            flatteners: FxHashMap::default(),
             places: vec![],
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
@@ -272,12 +284,16 @@ impl Core {
             ledger.values.reset(peak);
         }
     }
-    /// The bytes that a device has and those that are free; zeros where the plugin does not say.
+    /// The bytes that a device has and those that are free: the machine's for its own processor, else zeros where the plugin
+    /// does not say.
     ///
     /// # Errors
     /// When there is no such device.
     pub fn capacity(&self, device: usize) -> Result<(u64, u64)> {
         let stats = self.device(device)?.memory_stats().ok();
+        if let Some(memory) = machine_memory().filter(|_| stats.is_none() && self.session.is_on_cpu()) {
+            return Ok((memory.total, memory.available));
+        }
         let total = stats.as_ref().and_then(|s| s.bytes_limit).unwrap_or(0).max(0) as u64;
         let used = stats.map_or(0, |s| s.bytes_in_use).max(0) as u64;
         Ok((total, total.saturating_sub(used)))
@@ -350,6 +366,11 @@ impl Core {
                 }
                 continue;
             }
+            if state.comes_in_many_forms(request) && !state.are_flat(&types) {
+                drop(state);
+                self.lay_flat(request)?;
+                continue;
+            }
             let seen = state.seen(request.cells, &types);
             let loc = state.place(request.location);
             drop(state);
@@ -360,6 +381,9 @@ impl Core {
             let mut state = self.lock();
             let origin = (request.words[0] as u32, request.location);
             state.counts.entry(origin).or_default().traced += u64::from(plan.is_last());
+            if request.cells.len() >= MANY_CELLS {
+                *state.forms.entry(of_words(request)).or_default() += usize::from(plan.is_last());
+            }
             state.plans.entry(hash).or_default().push(Arc::new(plan));
         }
         Err(Error::internal("a call's storages do not come to rest"))
@@ -490,7 +514,7 @@ impl Core {
 }
 
 impl State {
-    fn types_of(&self, cells: &[u64]) -> Result<SmallVec<[TypeId; 8]>> {
+    pub(crate) fn types_of(&self, cells: &[u64]) -> Result<SmallVec<[TypeId; 8]>> {
         cells.iter().map(|&id| self.cells.get(id).map(|c| if c.value.is_some() { c.ty } else { 0 })).collect()
     }
 
@@ -499,7 +523,16 @@ impl State {
         plans.iter().find(|p| p.serves(request.words, types, request.scalars, bound)).cloned()
     }
 
-    fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {
+    /// Whether a call of as many cells and the same words had plans for many ways in which the cells lie.
+    fn comes_in_many_forms(&self, request: &Request<'_>) -> bool {
+        request.cells.len() >= MANY_CELLS && self.forms.get(&of_words(request)) >= Some(&MANY_FORMS)
+    }
+
+    fn are_flat(&self, types: &[TypeId]) -> bool {
+        types.iter().all(|&ty| self.cells.ty(ty).is_none_or(|ty| ty.is_flat()))
+    }
+
+    pub(crate) fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {
         let nbytes = cells.iter().map(|&id| self.cells.get(id).map_or(0, |c| c.nbytes)).collect();
         Seen { types: types.iter().map(|&t| self.cells.ty(t).cloned()).collect(), nbytes }
     }
@@ -566,6 +599,10 @@ pub(crate) fn op_name(number: u32) -> &'static str {
         REGION => "a region of calls",
         _ => registry::op(number).map_or("an unknown op", |op| op.name),
     }
+}
+
+fn of_words(request: &Request<'_>) -> u64 {
+    hash(request.words, &[])
 }
 
 fn hash(words: &[u64], types: &[TypeId]) -> u64 {

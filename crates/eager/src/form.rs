@@ -58,6 +58,31 @@ impl Core {
         Ok(made)
     }
 
+    /// Lays each of a call's cells flat, by a program of its own that all cells of its type share. How the cells came to lie
+    /// otherwise decides nothing from then on.
+    ///
+    /// # Errors
+    /// What the plugin refuses.
+    pub(crate) fn lay_flat(&self, request: &Request<'_>) -> Result<()> {
+        for slot in 0..request.cells.len() {
+            let state = self.lock();
+            let types = state.types_of(request.cells)?;
+            let seen = state.seen(request.cells, &types);
+            drop(state);
+            let Some(ty) = seen.types[slot].as_deref().filter(|ty| !ty.is_flat()) else { continue };
+            let reform = Reform { slot, dtype: ty.dtype, places: ty.layout.numel().unwrap_or(0) };
+            let plan = Arc::new(self.reforming(request, types, &seen, None, &[reform])?);
+            let mut state = self.lock();
+            if let Some(kernel) = &plan.kernel {
+                state.flatteners.insert(plan.types[slot], kernel.clone());
+            }
+            if state.types_of(request.cells)? == plan.types {
+                self.run(state, &plan, request)?;
+            } // else another thread has given a cell another form
+        }
+        Ok(())
+    }
+
     /// The plan by which some of a call's cells get elements of other types; the call's own comes after it.
     ///
     /// # Errors

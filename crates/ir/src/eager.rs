@@ -31,6 +31,13 @@ pub struct CellType {
     pub layout: Layout,
 }
 
+impl CellType {
+    /// Whether it is of one dimension, as [`flatten`] leaves it.
+    pub fn is_flat(&self) -> bool {
+        self.layout.sizes.len() == 1
+    }
+}
+
 /// A tensor argument.
 #[derive(Clone, Debug)]
 pub enum Tensor {

@@ -108,7 +108,8 @@ fn device_forked() -> bool {
     abi::forked()
 }
 
-/// A device as the plugin describes it: its kind, and the bytes of memory it has and has free (0 if it does not say).
+/// A device as the plugin describes it: its kind, and the bytes of memory it has and has free (those of the machine for its
+/// own processor, else 0 if the plugin does not say).
 #[pyfunction]
 fn device_properties(index: usize) -> PyResult<(String, u64, u64)> {
     let devices = core()?.session().client().devices();

@@ -44,6 +44,7 @@ mod compile_options;
 mod error;
 mod executable;
 mod ffi;
+mod machine;
 mod optimized;
 mod plugin;
 mod topology;
@@ -58,6 +59,7 @@ pub use ffi::{
     AlignedBytes, DeviceMemoryStats, Event, HOST_ALIGNMENT, HostAccess, HostMemory, HostTransfer, MemoryAnalysis,
     MemoryPool, Value, give_back_memory, host_calls, memory_pool,
 };
+pub use machine::{MachineMemory, machine_memory};
 pub use optimized::OptimizedProgram;
 pub use plugin::{PLUGIN_ENV, Plugin, find_plugin};
 pub use topology::{Compiled, Topology};
