@@ -20,7 +20,7 @@ use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
 use ir::{Graph, Loc};
 use runtime::{Device, Event, machine_memory};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -47,6 +47,8 @@ const MANY_CELLS: usize = 8;
 /// Ways that such a call's cells may lie in before they are laid flat. Few enough to end soon, and more than a loop has whose
 /// tensors come from the same places each time.
 const MANY_FORMS: usize = 4;
+/// Calls with cells that were laid flat that are remembered: of cells drawn at random there is no end of them.
+const MOST_LAID: usize = 1 << 14;
 
 /// Gives seed and offset for a draw from a generator (null: the device's own).
 pub type SeedSource = fn(device: usize, generator: usize) -> Result<[u64; 2]>;
@@ -182,6 +184,8 @@ pub(crate) struct State {
     plans: FxHashMap<u64, Vec<Arc<Plan>>>,
     /// By the words of a call of many cells, how many plans it has.
     forms: FxHashMap<u64, usize>,
+    /// Calls whose cells were laid flat: their words and types.
+    laid: FxHashSet<u64>,
     /// What lays cells of a type flat.
     pub(crate) flatteners: FxHashMap<TypeId, Arc<Kernel>>,
     places: Vec<Loc>,
@@ -212,6 +216,7 @@ impl Core {
             cells: Cells::new()?,
             plans: FxHashMap::default(),
             forms: FxHashMap::default(),
+            laid: FxHashSet::default(),
             flatteners: FxHashMap::default(),
             places: vec![],
             place_ids: FxHashMap::default(),
@@ -351,7 +356,7 @@ impl Core {
     pub fn dispatch(&self, request: &Request<'_>) -> Result<Outcome> {
         let mut bound = None;
         for _ in 0..MOST_TURNS {
-            let state = self.lock();
+            let mut state = self.lock();
             let types = state.types_of(request.cells)?;
             let hash = hash(request.words, &types);
             if let Some(plan) = state.plan(hash, request, &types, bound) {
@@ -366,7 +371,7 @@ impl Core {
                 }
                 continue;
             }
-            if state.comes_in_many_forms(request) && !state.are_flat(&types) {
+            if state.comes_in_many_forms(request) && !state.are_flat(&types) && state.lays(hash) {
                 drop(state);
                 self.lay_flat(request)?;
                 continue;
@@ -526,6 +531,15 @@ impl State {
     /// Whether a call of as many cells and the same words had plans for many ways in which the cells lie.
     fn comes_in_many_forms(&self, request: &Request<'_>) -> bool {
         request.cells.len() >= MANY_CELLS && self.forms.get(&of_words(request)) >= Some(&MANY_FORMS)
+    }
+
+    /// Whether the cells of the call with this hash are to be laid flat: in-place ops leave cells as they write them, so what comes
+    /// in the same form again gets a program of its own.
+    fn lays(&mut self, hash: u64) -> bool {
+        if self.laid.len() >= MOST_LAID {
+            self.laid.clear();
+        }
+        self.laid.insert(hash)
     }
 
     fn are_flat(&self, types: &[TypeId]) -> bool {
