@@ -3,7 +3,7 @@
 use crate::build::{Draft, Parsed, Seen, trace};
 use crate::cells::{Cell, Cells, Gauge, Held, Ledger, Origin, TypeId};
 use crate::error::{Error, Result};
-use crate::form::Shortened;
+use crate::form::{Forms, Shortened};
 use crate::fused::compile::Compiler;
 use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
@@ -20,7 +20,7 @@ use ir::ops::bounded::loose;
 use ir::ops::{Rule, Variant};
 use ir::{Graph, Loc};
 use runtime::{Device, Event, machine_memory};
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -41,14 +41,6 @@ pub(crate) const REGION: u32 = u32::MAX - 2;
 pub(crate) const BACKWARD: u64 = 1 << 63;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
-/// Cells of a call from which on there are too many ways for them to lie to have a program for each: of n tensors that are
-/// alike but for the storages that they are views of, 2^n.
-const MANY_CELLS: usize = 8;
-/// Ways that such a call's cells may lie in before they are laid flat. Few enough to end soon, and more than a loop has whose
-/// tensors come from the same places each time.
-const MANY_FORMS: usize = 4;
-/// Calls with cells that were laid flat that are remembered: of cells drawn at random there is no end of them.
-const MOST_LAID: usize = 1 << 14;
 
 /// Gives seed and offset for a draw from a generator (null: the device's own).
 pub type SeedSource = fn(device: usize, generator: usize) -> Result<[u64; 2]>;
@@ -182,12 +174,7 @@ pub(crate) struct Flight {
 pub(crate) struct State {
     pub(crate) cells: Cells,
     plans: FxHashMap<u64, Vec<Arc<Plan>>>,
-    /// By the words of a call of many cells, how many plans it has.
-    forms: FxHashMap<u64, usize>,
-    /// Calls whose cells were laid flat: their words and types.
-    laid: FxHashSet<u64>,
-    /// What lays cells of a type flat.
-    pub(crate) flatteners: FxHashMap<TypeId, Arc<Kernel>>,
+    pub(crate) forms: Forms,
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
@@ -215,9 +202,7 @@ impl Core {
         let state = State {
             cells: Cells::new()?,
             plans: FxHashMap::default(),
-            forms: FxHashMap::default(),
-            laid: FxHashSet::default(),
-            flatteners: FxHashMap::default(),
+            forms: Forms::default(),
             places: vec![],
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
@@ -371,7 +356,7 @@ impl Core {
                 }
                 continue;
             }
-            if state.comes_in_many_forms(request) && !state.are_flat(&types) && state.lays(hash) {
+            if state.is_to_lie_flat(request, &types, hash) {
                 drop(state);
                 self.lay_flat(request)?;
                 continue;
@@ -386,8 +371,8 @@ impl Core {
             let mut state = self.lock();
             let origin = (request.words[0] as u32, request.location);
             state.counts.entry(origin).or_default().traced += u64::from(plan.is_last());
-            if request.cells.len() >= MANY_CELLS {
-                *state.forms.entry(of_words(request)).or_default() += usize::from(plan.is_last());
+            if plan.is_last() && !state.plans.contains_key(&hash) {
+                state.forms.count(request);
             }
             state.plans.entry(hash).or_default().push(Arc::new(plan));
         }
@@ -528,24 +513,6 @@ impl State {
         plans.iter().find(|p| p.serves(request.words, types, request.scalars, bound)).cloned()
     }
 
-    /// Whether a call of as many cells and the same words had plans for many ways in which the cells lie.
-    fn comes_in_many_forms(&self, request: &Request<'_>) -> bool {
-        request.cells.len() >= MANY_CELLS && self.forms.get(&of_words(request)) >= Some(&MANY_FORMS)
-    }
-
-    /// Whether the cells of the call with this hash are to be laid flat: in-place ops leave cells as they write them, so what comes
-    /// in the same form again gets a program of its own.
-    fn lays(&mut self, hash: u64) -> bool {
-        if self.laid.len() >= MOST_LAID {
-            self.laid.clear();
-        }
-        self.laid.insert(hash)
-    }
-
-    fn are_flat(&self, types: &[TypeId]) -> bool {
-        types.iter().all(|&ty| self.cells.ty(ty).is_none_or(|ty| ty.is_flat()))
-    }
-
     pub(crate) fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {
         let nbytes = cells.iter().map(|&id| self.cells.get(id).map_or(0, |c| c.nbytes)).collect();
         Seen { types: types.iter().map(|&t| self.cells.ty(t).cloned()).collect(), nbytes }
@@ -615,11 +582,7 @@ pub(crate) fn op_name(number: u32) -> &'static str {
     }
 }
 
-fn of_words(request: &Request<'_>) -> u64 {
-    hash(request.words, &[])
-}
-
-fn hash(words: &[u64], types: &[TypeId]) -> u64 {
+pub(crate) fn hash(words: &[u64], types: &[TypeId]) -> u64 {
     let mut hasher = FxHasher::default();
     words.iter().for_each(|&w| hasher.write_u64(w));
     types.iter().for_each(|&t| hasher.write_u32(t));

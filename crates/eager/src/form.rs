@@ -2,14 +2,14 @@
 
 use crate::build::{Reform, Seen};
 use crate::cells::{Held, TypeId};
-use crate::core::{Core, Request};
+use crate::core::{Core, Request, State, hash};
 use crate::error::{Error, Result};
-use crate::plan::{Extents, Output, Plan, Source, Value};
+use crate::plan::{Extents, Kernel, Output, Plan, Source, Value};
 use ir::Shape;
 use ir::alias::Layout;
 use ir::eager::CellType;
 use runtime::{Executable, ExecuteOptions};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -18,6 +18,53 @@ const MOST: usize = 256;
 
 /// By the type of a value and the sizes that it is cut down to.
 pub(crate) type Shortened = FxHashMap<(CellType, Shape), Arc<Executable>>;
+
+/// Cells of a call from which on there are too many ways for them to lie to have a program for each: of n tensors that are
+/// alike but for the storages that they are views of, 2^n.
+const MANY_CELLS: usize = 8;
+/// Ways that such a call's cells may lie in before they are laid flat. Few enough to end soon, and more than a loop has whose
+/// tensors come from the same places each time.
+const MANY_FORMS: usize = 4;
+/// Calls with cells that were laid flat that are remembered: of cells drawn at random there is no end of them.
+const MOST_LAID: usize = 1 << 14;
+
+/// In how many ways the cells of calls lie.
+#[derive(Default)]
+pub(crate) struct Forms {
+    /// By the words of a call of many cells, the ways that had plans.
+    counts: FxHashMap<u64, usize>,
+    /// Calls whose cells were laid flat, by their words and types.
+    laid: FxHashSet<u64>,
+    /// What lays cells of a type flat.
+    flatteners: FxHashMap<TypeId, Arc<Kernel>>,
+}
+
+impl Forms {
+    /// Counts another way for the cells of `request` to lie.
+    pub(crate) fn count(&mut self, request: &Request<'_>) {
+        if request.cells.len() >= MANY_CELLS {
+            *self.counts.entry(hash(request.words, &[])).or_default() += 1;
+        }
+    }
+}
+
+impl State {
+    /// Whether the cells of a call that has no plan are to be laid flat first. In-place ops leave cells as they write them, so what
+    /// comes in the same form again gets a plan of its own.
+    pub(crate) fn is_to_lie_flat(&mut self, request: &Request<'_>, types: &[TypeId], of_call: u64) -> bool {
+        let is_flat = |&ty: &TypeId| self.cells.ty(ty).is_none_or(|ty| ty.is_flat());
+        if request.cells.len() < MANY_CELLS || types.iter().all(is_flat) {
+            return false;
+        }
+        if self.forms.counts.get(&hash(request.words, &[])) < Some(&MANY_FORMS) {
+            return false;
+        }
+        if self.forms.laid.len() >= MOST_LAID {
+            self.forms.laid.clear();
+        }
+        self.forms.laid.insert(of_call)
+    }
+}
 
 impl Core {
     /// The first elements in each dimension of `value`, of type `ty`, and their type.
@@ -74,7 +121,7 @@ impl Core {
             let plan = Arc::new(self.reforming(request, types, &seen, None, &[reform])?);
             let mut state = self.lock();
             if let Some(kernel) = &plan.kernel {
-                state.flatteners.insert(plan.types[slot], kernel.clone());
+                state.forms.flatteners.insert(plan.types[slot], kernel.clone());
             }
             if state.types_of(request.cells)? == plan.types {
                 self.run(state, &plan, request)?;
