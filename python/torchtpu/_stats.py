@@ -50,8 +50,9 @@ def stats() -> dict[str, Any]:
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
         execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
         result, which is data), ``storages`` (storages made, for results and by ``empty``), ``cache_hits`` (calls seen
-        before), ``regions`` (of fused mode: ops ``recorded``, different regions ``met``, those ``compiled``, ``runs``
-        as one program, and ``cuts``; :func:`torchtpu.explain_eager` says more), and ``ops`` as
+        before), ``regions`` (of fused mode: ops ``recorded``, different regions ``met``, those ``compiled`` and
+        those ``compiling`` in the background now, ``runs`` as one program, and ``cuts``;
+        :func:`torchtpu.explain_eager` says more), and ``ops`` as
         ``{op: {"file:line": {"calls": times, "traced": times, "sizes_read": times}}}``.
     """
     with _lock:

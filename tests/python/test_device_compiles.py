@@ -12,24 +12,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torchtpu
+from counting import programs
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
-
-
-def compiles() -> int:
-    """Programs made or found on disk so far: what a call that was not seen before costs."""
-    stats = torchtpu.stats()
-    return int(stats["compiles"]) + int(stats["disk_hits"])
 
 
 def check_that_numbers_compile_nothing(call: Callable[[int], Any]) -> None:
     """`call` may compile for its first few numbers, some of which decide a shortcut of PyTorch's, and then no more."""
     for i in range(3):
         call(i)
-    before = compiles()
+    before = programs()
     for i in range(3, 9):
         call(i)
-    assert compiles() == before
+    assert programs() == before
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -150,10 +145,10 @@ def test_learning_rates_and_steps_compile_nothing(optimizer: str, scheduler: str
     # Rectified Adam changes its rule after the fifth step.
     for i in range(8):
         step(i)
-    before = compiles()
+    before = programs()
     for i in range(8, 14):
         step(i)
-    assert compiles() == before
+    assert programs() == before
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------
@@ -188,12 +183,12 @@ def test_lengths_compile_linearly(training: bool) -> None:
     def run(length: int) -> int:
         """How much a pass over `length` compiles."""
         tokens = torch.arange(2 * length).reshape(2, length) % 11
-        before = compiles()
+        before = programs()
         with torch.set_grad_enabled(training):
             loss = ours(tokens.to("tpu"))
             if training:
                 loss.backward()
-        made = compiles() - before
+        made = programs() - before
         torch.testing.assert_close(loss.detach().cpu(), theirs(tokens).detach())
         return made
 
@@ -235,7 +230,7 @@ def test_tensors_of_a_list_may_be_views_of_storages_of_all_kinds(name: str, mode
             chosen = random.Random(i).sample(range(16), 10)
             ours, theirs = (LISTS[name]([tensors[k] for k in chosen]) for tensors in (on_device, on_host))
             torch.testing.assert_close(ours.cpu(), theirs)
-            counts.append(compiles())
+            counts.append(programs())
         torch.testing.assert_close([t.cpu() for t in on_device], on_host)
         # In fused mode a region may be compiled behind any call.
         assert mode == "fused" or counts[-1] == counts[15], counts

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torchtpu
+from counting import programs
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
@@ -62,13 +63,8 @@ def generated(model: Any, prompt: Tensor, **options: Any) -> Tensor:
 
 def compiles(run: Callable[[], Tensor]) -> tuple[Tensor, int]:
     """What it gives, and the executables that had to be made or loaded for it."""
-    before = made()
-    return run(), made() - before
-
-
-def made() -> int:
-    stats = torchtpu.stats()
-    return int(stats["compiles"] + stats["disk_hits"])
+    before = programs()
+    return run(), programs() - before
 
 
 @pytest.fixture(autouse=True)

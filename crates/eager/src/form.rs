@@ -9,7 +9,7 @@ use ir::Shape;
 use ir::alias::Layout;
 use ir::eager::CellType;
 use runtime::{Executable, ExecuteOptions};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ const MOST_LAID: usize = 1 << 14;
 pub(crate) struct Forms {
     /// By the words of a call of many cells, the ways that had plans.
     counts: FxHashMap<u64, usize>,
-    /// Calls whose cells were laid flat, by their words and types.
-    laid: FxHashSet<u64>,
+    /// How often the cells of calls were laid flat, by their words and types.
+    laid: FxHashMap<u64, usize>,
     /// What lays cells of a type flat.
     flatteners: FxHashMap<TypeId, Arc<Kernel>>,
 }
@@ -49,20 +49,24 @@ impl Forms {
 }
 
 impl State {
-    /// Whether the cells of a call that has no plan are to be laid flat first. In-place ops leave cells as they write them, so what
-    /// comes in the same form again gets a plan of its own.
+    /// Whether the cells of a call that has no plan are to be laid flat first. In-place ops leave cells as they write them, so a
+    /// form that comes again and again gets a plan of its own: once it has come as often as its words have plans, so that cells
+    /// drawn at random get the next one ever later.
     pub(crate) fn is_to_lie_flat(&mut self, request: &Request<'_>, types: &[TypeId], of_call: u64) -> bool {
         let is_flat = |&ty: &TypeId| self.cells.ty(ty).is_none_or(|ty| ty.is_flat());
         if request.cells.len() < MANY_CELLS || types.iter().all(is_flat) {
             return false;
         }
-        if self.forms.counts.get(&hash(request.words, &[])) < Some(&MANY_FORMS) {
+        let plans = self.forms.counts.get(&hash(request.words, &[])).copied().unwrap_or(0);
+        if plans < MANY_FORMS {
             return false;
         }
         if self.forms.laid.len() >= MOST_LAID {
             self.forms.laid.clear();
         }
-        self.forms.laid.insert(of_call)
+        let times = self.forms.laid.entry(of_call).or_default();
+        *times += 1;
+        *times <= plans
     }
 }
 

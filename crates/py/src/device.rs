@@ -132,6 +132,7 @@ fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     regions.set_item("recorded", told.recorded)?;
     regions.set_item("met", told.met)?;
     regions.set_item("compiled", told.compiled)?;
+    regions.set_item("compiling", told.compiling)?;
     regions.set_item("runs", told.runs)?;
     regions.set_item("cuts", told.cuts)?;
     counts.set_item("regions", regions)?;

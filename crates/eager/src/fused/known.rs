@@ -123,13 +123,18 @@ impl Known {
         }
     }
 
-    /// How often regions ran as one program, and how many have one now.
-    pub(crate) fn runs_and_programs(&self) -> (u64, u64) {
-        let compiled = |&&index: &&usize| {
-            let job = self.regions[index].job.as_ref();
-            job.and_then(|job| job.done.get()).is_some_and(|made| made.is_ok())
-        };
-        (self.runs, self.programs.iter().filter(compiled).count() as u64)
+    /// How often regions ran as one program.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// How many regions have a program, and how many will have one that is being made.
+    pub(crate) fn programs(&self) -> (u64, u64) {
+        let jobs = self.programs.iter().filter_map(|&index| self.regions[index].job.as_ref());
+        jobs.fold((0, 0), |(made, being_made), job| match job.done.get() {
+            Some(result) => (made + u64::from(result.is_ok()), being_made),
+            None => (made, being_made + 1),
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Region> {

@@ -70,6 +70,8 @@ pub struct RegionCounts {
     pub met: u64,
     /// Regions that have a program.
     pub compiled: u64,
+    /// Regions whose program is being made, in the background.
+    pub compiling: u64,
     /// How often one ran as that.
     pub runs: u64,
     /// How often a region was cut.
@@ -80,9 +82,15 @@ impl Core {
     /// How much of what fused mode did so far, on all devices.
     pub fn region_counts(&self) -> RegionCounts {
         let state = self.lock();
-        let (runs, compiled) = state.known.runs_and_programs();
-        let cuts = state.cuts.values().map(|cuts| cuts.count).sum();
-        RegionCounts { recorded: state.recorded, met: state.known.count(), compiled, runs, cuts }
+        let (compiled, compiling) = state.known.programs();
+        RegionCounts {
+            recorded: state.recorded,
+            met: state.known.count(),
+            compiled,
+            compiling,
+            runs: state.known.runs(),
+            cuts: state.cuts.values().map(|cuts| cuts.count).sum(),
+        }
     }
 
     /// What fused mode did so far, on all devices.
