@@ -24,6 +24,28 @@ const TOLERATED: u64 = 32;
 /// and in a bundle: the sums of a convolution have no order of their own.
 const OF_AN_OP: Class = Class::Reassociating;
 
+/// A graph's program before the plugin has compiled it.
+pub struct Draft {
+    graph: Graph,
+    named: LowerOptions,
+    effort: Effort,
+    undivided: bool,
+    canonical: Vec<u8>,
+    signature: Signature,
+    fingerprint: u64,
+}
+
+impl Draft {
+    /// Inputs whose memory the program takes over, in order.
+    pub fn donated(&self) -> &[usize] {
+        &self.signature.donated
+    }
+    /// As [`Kernel::fingerprint`].
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
 /// A graph's executable.
 pub struct Kernel {
     /// For any device of the session.
@@ -39,10 +61,29 @@ impl Session {
     /// # Errors
     /// When the plugin refuses the program.
     pub fn kernel(&self, graph: &Graph) -> Result<Kernel> {
+        self.compiled(self.draft(graph)?)
+    }
+
+    /// The first half of [`Session::kernel`], which is the shorter one.
+    ///
+    /// # Errors
+    /// When the graph cannot be lowered.
+    pub fn draft(&self, graph: &Graph) -> Result<Draft> {
         let named = LowerOptions { path_prefixes: path_prefixes(), ..LowerOptions::default() };
         let effort = if largest(graph) <= SMALL && !has_float8(graph) { Effort::Least } else { Effort::Full };
         let said = fuse::formulate::alone(graph, OF_AN_OP, platform(Some(self)))?;
-        self.compiled(&said, effort, &named)
+        self.draft_of(said, effort, named)
+    }
+
+    /// The second half: compiles it, or finds it compiled.
+    ///
+    /// # Errors
+    /// When the plugin refuses the program.
+    pub fn compiled(&self, draft: Draft) -> Result<Kernel> {
+        let Draft { graph, named, effort, undivided, canonical, signature, fingerprint } = draft;
+        let located = || Ok(lower::lower(&graph, &named)?.into_bytecode());
+        let executable = self.portable_executable(&canonical, located, signature, effort, undivided)?;
+        Ok(Kernel { executable, fingerprint })
     }
 
     /// As [`Session::kernel`], for many calls as one program: it is optimized first, its regions are named, and its stages
@@ -59,9 +100,10 @@ impl Session {
         let (regions, path_prefixes) = (region_names(&optimized, platform), path_prefixes());
         let named = LowerOptions { regions, path_prefixes, ..LowerOptions::default() };
         let exact = options.numerics == Numerics::Exact;
-        let mut kernel = self.compiled(&optimized, if exact { Effort::Exact } else { Effort::Full }, &named)?;
+        let compiled = |effort| self.compiled(self.draft_of(optimized.clone(), effort, named.clone())?);
+        let mut kernel = compiled(if exact { Effort::Exact } else { Effort::Full })?;
         if exact && apart.is_some_and(|apart| takes_more(&kernel, graph, apart)) && self.is_on_cpu() {
-            let other = self.compiled(&optimized, Effort::OneByOne, &named)?;
+            let other = compiled(Effort::OneByOne)?;
             kernel = if other.executable.temporaries() < kernel.executable.temporaries() { other } else { kernel };
         }
         if let Some(root) = &options.dump {
@@ -71,8 +113,7 @@ impl Session {
         Ok(kernel)
     }
 
-    fn compiled(&self, graph: &Graph, effort: Effort, named: &LowerOptions) -> Result<Kernel> {
-        let lowered = |options: &LowerOptions| -> Result<Vec<u8>> { Ok(lower::lower(graph, options)?.into_bytecode()) };
+    fn draft_of(&self, graph: Graph, effort: Effort, named: LowerOptions) -> Result<Draft> {
         let inputs = graph.inputs.iter().map(|input| {
             let ty = graph.tensor_type(input.value).ok_or_else(|| ir::Error::internal("an input is a tuple"))?;
             Ok(Arc::new(host::runtime_type(ty)))
@@ -81,12 +122,11 @@ impl Session {
         let mut donated: Vec<usize> = graph.outputs.iter().filter_map(|o| o.kind.mutated()).collect();
         donated.sort_unstable();
         let signature = Signature { inputs, donated };
-        let canonical = lowered(&LowerOptions { locations: false, ..LowerOptions::default() })?;
-        let located = || lowered(named);
+        let unnamed = LowerOptions { locations: false, ..LowerOptions::default() };
+        let canonical = lower::lower(&graph, &unnamed)?.into_bytecode();
         let fingerprint = fingerprint(&canonical);
-        let undivided = is_short(graph, platform(Some(self)));
-        let executable = self.portable_executable(&canonical, located, signature, effort, undivided)?;
-        Ok(Kernel { executable, fingerprint })
+        let undivided = is_short(&graph, platform(Some(self)));
+        Ok(Draft { graph, named, effort, undivided, canonical, signature, fingerprint })
     }
 }
 

@@ -177,6 +177,10 @@ impl Session {
             execute_time: Duration::from_nanos(read(&self.counters.execute_nanos)),
         }
     }
+    /// Counts a program that whoever keeps kernels had itself.
+    pub fn count_hit(&self) {
+        self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
+    }
     /// Counts an execution that took `time`, as far as it was waited for.
     pub fn count_execution(&self, time: Duration) {
         self.counters.executions.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +239,7 @@ impl Session {
     ) -> Result<(Arc<Executable>, Origin)> {
         let key = key(&self.identity, options, canonical);
         if let Some(found) = self.in_memory(&key) {
-            self.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
+            self.count_hit();
             return Ok((found, Origin::Memory));
         }
         let (executable, origin) = match self.on_disk(&key, &signature) {

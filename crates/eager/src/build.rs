@@ -219,7 +219,7 @@ impl Draft {
                 EagerInput::Rng => Source::Rng,
             });
         }
-        let donated = kernel.as_ref().map(|k| k.executable.signature().donated.clone()).unwrap_or_default();
+        let donated = kernel.as_ref().map(|k| k.donated.clone()).unwrap_or_default();
         let donated = donated.into_iter().filter(|&i| matches!(inputs[i], Source::Cell(_))).collect();
         let guard = |name: &Arc<str>| {
             let i = scalar_of(name)?;

@@ -9,6 +9,7 @@ use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
 use crate::fused::open::Open;
 use crate::fused::{Cuts, Place, Why};
+use crate::make::Makers;
 use crate::plan::{Extents, Kernel, New, Plan};
 use crate::queue::Queue;
 use crate::registry::{self, Op};
@@ -146,6 +147,7 @@ pub struct Core {
     state: Mutex<State>,
     flights: Vec<Mutex<Flight>>,
     pub(crate) queue: Queue,
+    pub(crate) makers: Makers,
     pub(crate) compiler: Compiler,
     pub(crate) timeline: Timeline,
     /// Whether there may be an open region with calls.
@@ -218,6 +220,7 @@ impl Core {
         let core = Arc::new(Core {
             ledgers: devices.iter().map(|_| Arc::default()).collect(),
             flights: devices.iter().map(|_| Mutex::default()).collect(),
+            makers: Makers::new(session.clone()),
             compiler: Compiler::new(session.clone()),
             timeline: Timeline::default(),
             recording: AtomicBool::new(false),
@@ -230,6 +233,11 @@ impl Core {
         });
         core.queue.employ(Arc::downgrade(&core));
         Ok(core)
+    }
+
+    /// Waits until all programs of calls so far are there, so that they are counted.
+    pub fn wait_for_programs(&self) {
+        self.makers.wait();
     }
 
     /// The session behind the devices.
@@ -425,13 +433,18 @@ impl Core {
 
     /// The program of a call, shared with all that compute the same.
     pub(crate) fn kernel(&self, graph: &Graph) -> Result<Arc<Kernel>> {
-        let driver::Kernel { executable, fingerprint } = self.session.kernel(graph)?;
+        let draft = self.session.draft(graph)?;
+        let (fingerprint, donated) = (draft.fingerprint(), draft.donated().to_vec());
         let mut state = self.lock();
         if let Some(known) = state.kernels.get(&fingerprint).and_then(Weak::upgrade) {
+            self.session.count_hit();
             return Ok(known);
         }
-        let kernel = Arc::new(Kernel { graph: graph.clone(), executable, fingerprint });
+        let (came, making) = (AtomicBool::new(false), self.makers.making(draft));
+        let kernel = Arc::new(Kernel { graph: graph.clone(), donated, fingerprint, came, making });
         state.kernels.insert(fingerprint, Arc::downgrade(&kernel));
+        drop(state);
+        self.makers.order(kernel.clone());
         Ok(kernel)
     }
 

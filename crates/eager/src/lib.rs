@@ -19,6 +19,7 @@ mod error;
 mod extents;
 mod form;
 mod fused;
+mod make;
 mod plan;
 mod queue;
 mod registry;

@@ -1,6 +1,8 @@
 //! What a call that was seen before does.
 
 use crate::cells::TypeId;
+use crate::error::Result;
+use crate::make::Making;
 use crate::words::dtype_code;
 use ir::eager::CellType;
 use ir::ops::Condition;
@@ -8,13 +10,28 @@ use ir::{Graph, Number};
 use runtime::Executable;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A call's program, alike for all plans that compute the same.
 pub(crate) struct Kernel {
     pub(crate) graph: Graph,
-    pub(crate) executable: Arc<Executable>,
+    /// Inputs that it takes over, in order.
+    pub(crate) donated: Vec<usize>,
     /// Tells programs apart, alike on every host.
     pub(crate) fingerprint: u64,
+    /// Whether a call with it was put in line.
+    pub(crate) came: AtomicBool,
+    pub(crate) making: Making,
+}
+
+impl Kernel {
+    /// The program itself, waited for if it is being compiled. To be called without locks.
+    ///
+    /// # Errors
+    /// When the plugin has refused it.
+    pub(crate) fn executable(&self) -> Result<&Arc<Executable>> {
+        self.making.executable()
+    }
 }
 
 /// A call's program, and what calls it serves: those with the same words, cells of the same types, and the same values of

@@ -170,11 +170,16 @@ impl Queue {
         Stopped { _turn: turn, signal: &self.signal }
     }
 
-    /// Whether the caller is to start what is in line itself; else the thread does.
-    fn is_callers(&self) -> bool {
+    /// Whether the caller is to start what is in line itself; else the thread does. So it does while programs are being
+    /// compiled, which the caller need not wait for.
+    fn is_callers(&self, all_are_made: bool) -> bool {
         let Some(thread) = self.thread.get() else { return true };
         if self.signal.waiting() > MOST_WAITING {
             return true;
+        }
+        if !all_are_made {
+            self.wake();
+            return false;
         }
         if !self.signal.asleep.load(Ordering::SeqCst) {
             return false;
@@ -222,7 +227,7 @@ impl Drop for Queue {
 impl Core {
     /// Sees to it that what is in line is started, now or soon.
     pub(crate) fn nudge(&self) {
-        if self.queue.is_callers() {
+        if self.queue.is_callers(self.makers.is_done()) {
             self.start_waiting();
         }
     }

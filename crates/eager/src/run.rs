@@ -9,10 +9,11 @@ use crate::fused::Why;
 use crate::plan::{Kernel, New, Plan, Source, Value};
 use crate::queue::Work;
 use ir::{DType, TensorType};
-use runtime::{Buffer, ExecuteOptions, Execution};
+use runtime::{Buffer, Executable, ExecuteOptions, Execution};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 /// Numbers kept on a device.
@@ -21,10 +22,11 @@ const MOST_NUMBERS: usize = 1024;
 const MOST_PACKED: usize = 512;
 
 /// Calls that make so many bytes are started by their caller: if memory has run out, the error comes at their line. They
-/// take so long that it gains nothing to leave them to another thread.
+/// take so long that it gains nothing to leave them to another thread, but for the first one of a program.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Calls that make so many bytes run by themselves in fused mode, too.
+/// Calls that make so many bytes run by themselves in fused mode, too, and are started by their caller even if they are a
+/// program's first.
 const BY_ITSELF: u64 = 1 << 30;
 
 /// An execution in line.
@@ -157,7 +159,9 @@ impl Core {
         if recordable.is_none() {
             self.flush_locked(&mut state, why, request.location);
         }
-        let report = (request.mode.debug || bytes >= AT_ONCE).then(Arc::default);
+        // Who calls a program first goes on while it is compiled.
+        let at_once = bytes >= if task.kernel.came.swap(true, Ordering::Relaxed) { AT_ONCE } else { BY_ITSELF };
+        let report = (request.mode.debug || at_once).then(Arc::default);
         let kept = (request.mode.check_nan && plan.is_last()).then(|| (values(&task.inputs), task.outputs.clone()));
         task.report = report.clone();
         self.queue.push(Work::Call(task));
@@ -234,10 +238,14 @@ impl Core {
         count(&plan, &inputs, &outputs);
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
+        let executable = kernel.executable();
         let begin = self.timeline.begin();
-        let error = match self.execute(&plan, &kernel, &held, device) {
-            Ok(run) => {
-                self.ledger(device).bytes.meanwhile(kernel.executable.temporaries());
+        let run = executable
+            .map_err(Failure::Own)
+            .and_then(|program| Ok((self.execute(&plan, program, &held, device)?, program)));
+        let error = match run {
+            Ok((run, program)) => {
+                self.ledger(device).bytes.meanwhile(program.temporaries());
                 self.note_span(begin, &run.done, device, origin, None);
                 for (output, buffer) in outputs.iter().zip(run.outputs) {
                     output.fill(Ok(buffer));
@@ -266,7 +274,7 @@ impl Core {
     fn execute<'a>(
         &self,
         plan: &Plan,
-        kernel: &Kernel,
+        program: &Executable,
         inputs: &'a [Arc<Held>],
         device: usize,
     ) -> std::result::Result<Execution, Failure> {
@@ -281,7 +289,7 @@ impl Core {
         let lent: SmallVec<[usize; 4]> = lent.collect();
         let device = self.device(device).map_err(Failure::Own)?;
         let options = ExecuteOptions { device: Some(device), non_donatable: &lent, launch_id: 0 };
-        kernel.executable.execute(&buffers, &options).map_err(|e| Failure::Own(e.into()))
+        program.execute(&buffers, &options).map_err(|e| Failure::Own(e.into()))
     }
 
     fn materialize(&self, starter: &mut Starter, device: usize, feed: Feed) -> Arc<Held> {

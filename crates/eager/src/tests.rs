@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../runtime/tests/common/plugin.rs"]
-mod plugin;
+pub(crate) mod plugin;
 
 use crate::core::{Core, Expected, Mode, Outcome, Request};
 use crate::{registry, words};

@@ -119,6 +119,13 @@ fn device_properties(index: usize) -> PyResult<(String, u64, u64)> {
     Ok((device.kind().to_owned(), total, free))
 }
 
+/// Waits until the programs of all calls so far are compiled.
+pub(crate) fn wait_for_programs() {
+    if let Some(core) = abi::core_if_made().filter(|_| !abi::forked()) {
+        core.wait_for_programs();
+    }
+}
+
 /// Counters of the device, and `(op, "file:line", calls, traced, sizes read)` for each op and line.
 #[pyfunction]
 fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

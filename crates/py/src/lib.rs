@@ -302,6 +302,7 @@ fn is_on_cpu(py: Python<'_>, plugin: String) -> PyResult<bool> {
 #[pyfunction]
 fn stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let (all, offered) = py.detach(|| {
+        device::wait_for_programs();
         let sessions = match is_fork() {
             true => SESSIONS.try_lock().ok(),
             false => Some(SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)),

@@ -120,6 +120,7 @@ impl Core {
     /// Finishes what is being compiled and compiles no more, so that no thread is at work when the process ends.
     pub fn close(&self) {
         self.compiler.close();
+        self.makers.close();
     }
 }
 
