@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torchtpu
-from test_device_compiles import compiles
+from counting import programs
 from torch import Tensor
 
 STARTS = range(1, 9)
@@ -57,8 +57,8 @@ def test_compiled_functions_of_positions_compile_once(function: str, device: str
     for i in STARTS:
         torch.testing.assert_close(compiled(x.to(device), i).cpu(), fn(x, i))
         if i == 2:  # the first may be special
-            before = compiles()
-    assert compiles() == before
+            before = programs()
+    assert programs() == before
 
 
 @pytest.mark.parametrize("function", [name for name in FUNCTIONS if name != "kthvalue"])
@@ -71,8 +71,8 @@ def test_gradients_by_positions_compile_once(function: str) -> None:
         ours, theirs = (torch.autograd.grad(f(x, i), x)[0] for f in (compiled, loss))
         torch.testing.assert_close(ours, theirs)
         if i == 2:
-            before = compiles()
-    assert compiles() == before
+            before = programs()
+    assert programs() == before
 
 
 # Eager reads of parts with gaps are programs of their own: those that models have begin at the same few places.
@@ -91,11 +91,11 @@ def test_eager_calls_of_other_positions_compile_once(function: str, mode: str) -
     with torchtpu.eager_mode(mode):
         for i in (2, 3):
             run(i)
-        before = compiles()
+        before = programs()
         for i in (4, 5, 6):
             run(i)
         # Fused mode also compiles, once, what came a few times.
-        assert mode == "fused" or compiles() == before
+        assert mode == "fused" or programs() == before
 
 
 def test_a_returned_view_and_a_written_input_stay_what_they_are() -> None:

@@ -167,7 +167,9 @@ def test_a_thread_reads_what_a_compiled_call_of_another_takes_over(how: str) -> 
 def run_fresh(script: str, *arguments: str) -> str:
     """What a process prints; it is killed if it hangs."""
     command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 def test_threads_meet_the_device_at_once() -> None:
@@ -242,14 +244,15 @@ def test_compiling_in_a_fork_is_refused(use: str) -> None:
 
 def test_a_fork_while_a_plugin_loads_is_refused_too() -> None:
     script = """
-    import os, signal, threading, torch, torchtpu
+    import faulthandler, os, signal, threading, torch, torchtpu
     from pathlib import Path
     loading = threading.Thread(target=torchtpu.set_plugin, args=("cpu",))
     loading.start()
     while "pjrt" not in Path("/proc/self/maps").read_text():
         assert loading.is_alive()
     if (pid := os.fork()) == 0:
-        signal.alarm(30)  # a lock that nobody opens
+        signal.alarm(60)  # a lock that nobody opens
+        faulthandler.dump_traceback_later(50)
         torchtpu.stats()
         try:
             torch.compile(lambda x: x.sin() * 2, backend="torchtpu")(torch.ones(3))
