@@ -9,6 +9,7 @@
 #include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/_convolution_ops.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/masked_select.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/nonzero.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -345,6 +346,22 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
   return any;
 }
 
+// `x[mask]`, where the mask is as large as `x`, is `masked_select`: unlike what takes places, of which there is another number
+// each time, its program serves all counts. False for any other call.
+bool select_by_mask(const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+  if (handle.schema().name() != "aten::index" || handle.schema().overload_name() != "Tensor") return false;
+  const auto indices = torch::jit::peek(stack, 1, 2).toOptionalTensorList();
+  const at::Tensor& indexed = torch::jit::peek(stack, 0, 2).toTensor();
+  if (indices.size() != 1 || indexed.dim() == 0) return false;
+  const std::optional<at::Tensor> mask = indices.get(0);
+  if (!mask.has_value() || !mask->defined() || mask->scalar_type() != at::kBool) return false;
+  if (mask->sizes() != indexed.sizes() || mask->device() != indexed.device()) return false;
+  at::Tensor selected = indexed.masked_select(*mask);
+  torch::jit::drop(stack, 2);
+  stack.emplace_back(std::move(selected));
+  return true;
+}
+
 // TorchScript gives the type of a list of indices another object, by which nothing knows it.
 void name_indices(torch::jit::Stack& stack, size_t first) {
   for (size_t i = first; i < stack.size(); ++i) {
@@ -373,6 +390,7 @@ struct Kernel final : c10::OperatorKernel {
   void run_plain(const c10::OperatorHandle& handle, torch::jit::Stack& stack) const {
     if ((mode() & TPU_DEBUG) != 0) check_values(handle, stack);
     if (runner()(*op_, stack)) return;
+    if (op_->indexed && select_by_mask(handle, stack)) return;
     const bool retry = op_->indexed && expand_masks(stack, stack.size() - op_->arguments.size());
     if (!retry || !run(*op_, stack)) run_on_host(handle, &stack);
   }

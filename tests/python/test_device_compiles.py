@@ -234,3 +234,27 @@ def test_tensors_of_a_list_may_be_views_of_storages_of_all_kinds(name: str, mode
         torch.testing.assert_close([t.cpu() for t in on_device], on_host)
         # In fused mode a region may be compiled behind any call.
         assert mode == "fused" or counts[-1] == counts[15], counts
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("form", ["whole", "transposed", "every second"])
+def test_what_a_mask_picks_of_a_whole_tensor_needs_no_program_for_its_count(form: str, dtype: torch.dtype) -> None:
+    views: dict[str, Callable[[Tensor], Tensor]] = {
+        "whole": lambda x: x,
+        "transposed": lambda x: x.t(),
+        "every second": lambda x: x[:, ::2],
+    }
+    x = torch.arange(70).reshape(7, 10).to(dtype)
+    ours, theirs = views[form](x.to("tpu")), views[form](x)
+    places = torch.arange(theirs.numel()).reshape(theirs.shape)
+    made = []
+    for count in (3, 0, 1, 17, theirs.numel()):
+        mask = places % 5 * 7 + places // 5 < count
+        picked = ours[mask.to("tpu")]
+        torch.testing.assert_close(picked.cpu(), theirs[mask])
+        assert picked.stride() == theirs[mask].stride()
+        made.append(programs())
+    assert made[-1] == made[0], made
