@@ -213,21 +213,18 @@ def _is_differentiable() -> bool:
 
 
 def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[int]:
-    """Adds offset and strides of those of the outputs ``remade`` that have symbols in them to the outputs.
+    """Adds to the outputs where those of the outputs ``remade`` lie that have symbols in them.
 
-    Gives their positions; the last outputs are then an offset and the strides of each.
+    Gives their positions. The last outputs are then, of each, the offset of what it is a view of, its own, and its
+    strides.
     """
     output = next(iter(reversed(gm.graph.nodes)))
     outputs = list(output.args[0])
     positions = [i for i in sorted(remade) if _is_symbolic(outputs[i])]
     for i in positions:
-        node, value = outputs[i], outputs[i].meta["val"]
-        with gm.graph.inserting_after(node):
-            offset = gm.graph.call_function(aten.sym_storage_offset.default, (node,))
-            strides = [gm.graph.call_function(aten.sym_stride.int, (node, d)) for d in range(value.dim())]
-        for number, known in zip((offset, *strides), (value.storage_offset(), *value.stride()), strict=True):
-            number.meta.update(node.meta, val=known)
-        outputs += [offset, *strides]
+        start, offset = _offset(_origin(outputs[i])), _offset(outputs[i])
+        strides = [_told(n, outputs[i], aten.sym_stride.int, d) for d, n in enumerate(outputs[i].meta["val"].stride())]
+        outputs += [_number(gm, *how) for _, *how in (start, offset, *strides)]
     if positions:
         output.args = (tuple(outputs),)
         gm.recompile()
@@ -248,17 +245,25 @@ def with_places(
     def run(args: list[Any]) -> Sequence[Any]:
         outputs = list(call(args))
         ranks = [outputs[i].dim() for i in positions]
-        at = len(outputs) - sum(ranks) - len(ranks)
+        at = len(outputs) - sum(ranks) - 2 * len(ranks)
         rest = at
         for i, rank in zip(positions, ranks, strict=True):
-            outputs[i] = _lying(outputs[i], outputs[at], outputs[at + 1 : at + 1 + rank])
-            at += 1 + rank
+            start, offset, *strides = outputs[at : at + 2 + rank]
+            outputs[i] = _lying(outputs[i], offset - start, strides)
+            at += 2 + rank
         return outputs[:rest]
 
     return run
 
 
 def _lying(t: torch.Tensor, offset: int, strides: Sequence[int]) -> torch.Tensor:
-    """A tensor like ``t`` at this place in a storage of its own, whatever is in it."""
+    """A tensor like ``t`` in a storage of its own, whatever is in it.
+
+    ``offset`` counts from where that begins which it is a view of: AOTAutograd adds the latter's own, as the storages
+    differ.
+    """
+    if offset < 0:
+        message = "as_strided by numbers that change: what it sees begins before its input; pass dynamic=False"
+        raise NotImplementedError(message)
     extent = 1 + sum((n - 1) * step for n, step in zip(t.shape, strides, strict=True)) if t.numel() else 0
     return torch.empty(offset + extent, dtype=t.dtype, device=t.device).as_strided(t.shape, strides, offset)

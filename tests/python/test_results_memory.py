@@ -122,6 +122,31 @@ def test_a_temporary_is_not_kept_for_parts_that_share_nothing_with_it() -> None:
     assert first.untyped_storage().nbytes() == second.untyped_storage().nbytes() == 12
 
 
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_results_see_inputs_that_begin_anywhere_in_their_storage(device: str) -> None:
+    def parts(x: Tensor, n: int) -> list[Tensor]:
+        return [x[n:], x[:, 1:].t(), x[n:, 1], x[n:].view(torch.int32)]
+
+    compiled = torch.compile(parts, backend="torchtpu", dynamic=True)
+    for rows, begin, n in ((5, 0, 1), (6, 2, 1), (7, 2, 2), (7, 1, 3)):
+        ours, theirs = (torch.arange(4.0 * rows).reshape(rows, 4).to(place) for place in (device, "cpu"))
+        got, want = compiled(ours[begin:, 1:], n), parts(theirs[begin:, 1:], n)
+        for mine, other in zip(got, want, strict=True):
+            assert torch.equal(mine.cpu(), other) and mine.storage_offset() == other.storage_offset()
+            mine += 1
+            other += 1
+        assert torch.equal(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_view_by_numbers_that_change_of_what_lies_before_the_input_is_refused(device: str) -> None:
+    compiled = torch.compile(lambda x, n: x.as_strided((1,), (1,), n), backend="torchtpu", dynamic=True)
+    x = torch.arange(8.0).to(device)[4:]
+    assert compiled(x, 5).cpu() == 5
+    with pytest.raises(NotImplementedError, match="begins before its input; pass dynamic=False"):
+        compiled(x, 3)
+
+
 def outs_that_grow(x: Tensor) -> Any:
     y, order = torch.empty(0, device=x.device), torch.empty(0, dtype=torch.int64, device=x.device)
     torch.add(x, 1, out=y)
