@@ -346,8 +346,8 @@ bool expand_masks(torch::jit::Stack& stack, size_t first) {
   return any;
 }
 
-// `x[mask]`, where the mask is as large as `x`, is `masked_select`: unlike what takes places, of which there is another number
-// each time, its program serves all counts. False for any other call.
+// `x[mask]`, where the mask is as large as `x`, is `masked_select`, whose program serves all counts; what takes places
+// has one for each number of them. False for any other call.
 bool select_by_mask(const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   if (handle.schema().name() != "aten::index" || handle.schema().overload_name() != "Tensor") return false;
   const auto indices = torch::jit::peek(stack, 1, 2).toOptionalTensorList();
