@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 import torchtpu
+from fused_at_once import fused_at_once
 from opdb import common_methods_invocations as database
+from test_products import needs_mkl
 from torch import Tensor, nn
 
 INFOS = [
@@ -177,6 +180,125 @@ def test_tensors_that_share_memory_are_written_in_order(write: Callable[[Tensor]
 
     with torchtpu.eager_mode(mode):
         assert_alike(run)
+
+
+# --- many tensors, which the host takes in one call -------------------------------------------------------------------
+
+# A number, nothing, more than is computed at once, and such as are too large.
+EXTENTS = [(5,), (), (3, 4), (0, 3), (1,), (2_001,), (2, 3, 300), (40_000,)]
+
+WRITES: dict[str, Callable[[list[Tensor], list[Tensor], list[Tensor]], object]] = {
+    "scaled": lambda x, y, z: torch._foreach_mul_(x, 0.7),
+    "scaled each": lambda x, y, z: torch._foreach_div_(x, [1.0 + i for i in range(len(x))]),
+    "moved": lambda x, y, z: torch._foreach_add_(x, y, alpha=-0.3),
+    "by itself": lambda x, y, z: torch._foreach_mul_(x, x),
+    "by the next": lambda x, y, z: torch._foreach_sub_(x[2:3] * 0 + x, [t * 2 for t in x]),
+    "averaged": lambda x, y, z: torch._foreach_lerp_(x, y, 0.1),
+    "averaged the other way": lambda x, y, z: torch._foreach_lerp_(x, y, 0.9),
+    "averaged each": lambda x, y, z: torch._foreach_lerp_(x, y, z),
+    "products": lambda x, y, z: torch._foreach_addcmul_(x, y, z, 0.5),
+    "quotients": lambda x, y, z: torch._foreach_addcdiv_(x, y, z, [0.5 + i for i in range(len(x))]),
+    "roots": lambda x, y, z: torch._foreach_sqrt_(x),
+    "at most": lambda x, y, z: torch._foreach_clamp_max_(x, y),
+    "at least": lambda x, y, z: torch._foreach_maximum_(x, 0.25),
+    "signs": lambda x, y, z: torch._foreach_neg_(x),
+    "two after each other": lambda x, y, z: (torch._foreach_add_(x, y), torch._foreach_mul_(y, x)),
+    "others of it": lambda x, y, z: torch._foreach_copy_(z, torch._foreach_abs(x)),
+}
+
+
+def lists(dtype: torch.dtype) -> list[list[Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    made = [[torch.randn(e, generator=generator).to(dtype) for e in EXTENTS] for _ in range(3)]
+    for (of_x, of_y, of_z), value in zip(zip(*made, strict=True), [0.0, -0.0, float("nan"), 1.0] * 2, strict=False):
+        if of_x.numel() > 4:
+            of_x.view(-1)[0], of_y.view(-1)[1], of_z.view(-1)[2] = value, float("inf"), value
+    return made
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", WRITES)
+def test_many_tensors_are_written(name: str, dtype: torch.dtype, mode: str) -> None:
+    def run(device: str) -> object:
+        given = [[t.to(device, copy=True) for t in tensors] for tensors in lists(dtype)]
+        seen = [given[0][5][:3], given[2][2].t()]
+        kept = given[1][5].clone()
+        WRITES[name](*given)
+        return [[t.cpu() for t in tensors] for tensors in (*given, seen, [kept])]
+
+    with torchtpu.eager_mode("strict") if mode == "strict" else fused_at_once():
+        assert assert_alike(run)
+
+
+def test_many_parts_of_tensors_are_written() -> None:
+    def run(device: str) -> object:
+        grids = [torch.arange(24.0, device=device).reshape(4, 6) + i for i in range(3)]
+        parts = [part for g in grids for part in (g[:, 1], g[1:3, 2:], g.t()[3:], g[0, :1])]
+        torch._foreach_mul_(parts, [0.5 + i for i in range(len(parts))])
+        torch._foreach_add_([g.t() for g in grids] * 2, [g.t() * 0.1 for g in grids[::-1]] * 2)
+        return [g.cpu() for g in grids]
+
+    assert assert_alike(run)
+
+
+OPTIMIZERS: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
+    "adamw, amsgrad": lambda p: torch.optim.AdamW(p, lr=0.05, amsgrad=True, maximize=True),
+    # The CPU takes no such steps.
+    "adam, capturable": lambda p: (
+        torch.optim.Adam(p, lr=torch.tensor(0.05, device="tpu"), foreach=True, capturable=True)
+        if p[0].device.type == "tpu"
+        else torch.optim.Adam(p, lr=0.05)
+    ),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.05, centered=True, momentum=0.5),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, lr_decay=0.1),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.05),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.05),
+}
+
+
+# Capturable steps count themselves in 32 bits, and what follows of that is no more exact.
+STEPS = [(name, torch.float32) for name in OPTIMIZERS] + [
+    (name, torch.float64) for name in OPTIMIZERS if "capturable" not in name
+]
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "fused at once"])
+@pytest.mark.parametrize(("name", "dtype"), STEPS)
+def test_optimizers_step_as_on_the_cpu(name: str, dtype: torch.dtype, mode: str) -> None:
+    """Parameters of many extents, of which one has no gradient at first."""
+
+    def run(device: str) -> object:
+        parameters = [nn.Parameter(t.nan_to_num(1.0, 1.0).to(device)) for t in lists(dtype)[0]]
+        optimizer = OPTIMIZERS[name](parameters)
+        for i in range(8):
+            for j, (p, grad) in enumerate(zip(parameters, lists(dtype)[1], strict=True)):
+                p.grad = None if j == 2 and i < 2 else grad.nan_to_num(1.0, 1.0, -1.0).to(device) * (0.5 + i)
+            optimizer.step()
+        return [p.detach().cpu() for p in parameters]
+
+    with fused_at_once() if mode == "fused at once" else torchtpu.eager_mode(mode):
+        assert assert_alike(run)
+
+
+@needs_mkl
+def test_an_optimizers_step_is_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHTPU_DUMP", str(tmp_path))
+    monkeypatch.setenv("TORCHTPU_CACHE_DIR", "")
+    parameters = [nn.Parameter(torch.randn(10 + i, device="tpu")) for i in range(5)]
+    for p in parameters:
+        p.grad = torch.ones_like(p)
+    optimizer = torch.optim.AdamW(parameters)
+    with fused_at_once():
+        for _ in range(3):
+            optimizer.step()
+            torch.accelerator.synchronize()
+    steps = [
+        text for text in (path.read_text() for path in tmp_path.rglob("hlo.txt")) if "sqrt" in text or "rows" in text
+    ]
+    assert steps and all(text.count("torchtpu.rows") == 1 for text in steps)
 
 
 # --- numbers and devices ----------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ use crate::Combines;
 use crate::share::{self, cut, size};
 use std::ops::Range;
 
-/// What an element takes for each step, in multiplications.
+/// What an element takes for each step, in multiplications; and how many elements of a list take as much, which are computed in vectors
+/// and from the caches.
 const WORK: usize = 2;
+const IN_VECTORS: usize = 8;
 
 /// The most operands and steps there are, and the most dimensions.
 const MOST: usize = 64;
@@ -108,10 +110,23 @@ pub struct Operand {
     pub has: u64,
     /// Whether it holds truth values, of a byte each.
     pub truths: bool,
+    /// Whether it is a number of 64 bits, however wide the others are.
+    pub wide: bool,
+    /// If it is a number, which one of how many that are given.
+    pub place: usize,
+    #[allow(missing_docs)] // told with the place
+    pub of: usize,
+}
+
+impl Operand {
+    /// One that has these dimensions, all of it.
+    pub fn with(has: u64, truths: bool) -> Operand {
+        Operand { has, truths, wide: false, place: 0, of: 1 }
+    }
 }
 
 /// Steps that are taken for each row of a tensor. Values hold an element for each place of a row, or one number for all of it, or an
-/// element for each place in all rows together.
+/// element for each place in all rows together. A call computes one of them or several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
     /// Extents of the tensor.
@@ -124,6 +139,8 @@ pub struct Rows {
     pub steps: Vec<Step>,
     /// The steps' values that are wanted, by number.
     pub results: Vec<usize>,
+    /// For each result the operand whose memory it may take, if there is one: it is written as soon as nobody reads the operand there.
+    pub takes: Vec<Option<usize>>,
 }
 
 impl Rows {
@@ -168,7 +185,7 @@ impl Rows {
     pub fn sizes(&self) -> (Vec<usize>, Vec<usize>) {
         let has = |operand: &Operand| {
             let extents = self.extents.iter().enumerate();
-            extents.filter(|(d, _)| operand.has >> d & 1 == 1).map(|(_, extent)| extent).product()
+            operand.of * extents.filter(|(d, _)| operand.has >> d & 1 == 1).map(|(_, extent)| extent).product::<usize>()
         };
         let whole = self.are_whole();
         let made = |&value: &usize| match (whole[value], self.gathers(value)) {
@@ -179,13 +196,35 @@ impl Rows {
         (self.operands.iter().map(has).collect(), self.results.iter().map(made).collect())
     }
 
+    /// As [`Rows::decode_all`] reads it. Operands and results of a call are those of the first, then of the second, and so on.
+    pub fn encode_all(all: &[Rows]) -> Vec<i64> {
+        let each = all.iter().map(Rows::encode);
+        each.flat_map(|numbers| std::iter::once(numbers.len() as i64).chain(numbers)).collect()
+    }
+
+    /// What [`Rows::encode_all`] wrote of at least one; `None` if it did not write this.
+    pub fn decode_all(numbers: &[i64]) -> Option<Vec<Rows>> {
+        let (mut left, mut all) = (Numbers(numbers), vec![]);
+        while !left.0.is_empty() {
+            let length = left.below(numbers.len())?;
+            let (own, rest) = left.0.split_at_checked(length)?;
+            all.push(Rows::decode(own)?);
+            left = Numbers(rest);
+        }
+        (!all.is_empty()).then_some(all)
+    }
+
     /// As [`Rows::decode`] reads it.
-    pub fn encode(&self) -> Vec<i64> {
+    fn encode(&self) -> Vec<i64> {
         let count = |n: usize| n as i64;
         let mut numbers = vec![count(self.extents.len()), count(self.outer)];
         numbers.extend(self.extents.iter().map(|&extent| count(extent)));
         numbers.push(count(self.operands.len()));
-        numbers.extend(self.operands.iter().flat_map(|o| [o.has as i64, o.truths.into()]));
+        numbers.extend(
+            self.operands
+                .iter()
+                .flat_map(|o| [o.has as i64, o.truths.into(), o.wide.into(), count(o.place), count(o.of)]),
+        );
         numbers.push(count(self.steps.len()));
         numbers.extend(self.steps.iter().flat_map(|&step| match step {
             Step::Constant(number) => [0, number.to_bits() as i64, 0, 0],
@@ -195,12 +234,13 @@ impl Rows {
             Step::Reduce(of, a) => [4, of as i64, count(a), 0],
             Step::Gather(of, a) => [5, of as i64, count(a), 0],
         }));
-        numbers.extend(self.results.iter().map(|&value| count(value)));
+        let takes = self.takes.iter().map(|takes| takes.map_or(-1, count));
+        numbers.extend(self.results.iter().zip(takes).flat_map(|(&value, takes)| [count(value), takes]));
         numbers
     }
 
     /// What [`Rows::encode`] wrote; `None` if it did not write this.
-    pub fn decode(numbers: &[i64]) -> Option<Rows> {
+    fn decode(numbers: &[i64]) -> Option<Rows> {
         let mut left = Numbers(numbers);
         let (rank, outer) = (left.below(MOST)?, left.below(MOST)?);
         let extents = (0..rank).map(|_| left.below(1 << 48)).collect::<Option<Vec<_>>>()?;
@@ -208,9 +248,12 @@ impl Rows {
         let operands = (0..count).map(|_| left.operand(rank)).collect::<Option<Vec<_>>>()?;
         let steps = left.below(MOST)?;
         let steps = (0..steps).map(|i| left.step(count + i)).collect::<Option<Vec<_>>>()?;
-        let results = left.0.len();
-        let results = (0..results).map(|_| left.below(count + steps.len())).collect::<Option<Vec<_>>>()?;
-        let rows = Rows { extents, outer, operands, steps, results };
+        let (mut results, mut takes) = (vec![], vec![]);
+        while !left.0.is_empty() {
+            results.push(left.below(count + steps.len())?);
+            takes.push(left.taken(count)?);
+        }
+        let rows = Rows { extents, outer, operands, steps, results, takes };
         rows.is_sound().then_some(rows)
     }
 
@@ -225,7 +268,8 @@ impl Rows {
             return false;
         }
         let inner = (self.outer..self.extents.len()).fold(0, |all, d| all | 1u64 << d);
-        if !self.operands.iter().all(|operand| [0, inner].contains(&(operand.has & inner))) {
+        let is_there = |o: &Operand| o.place < o.of && (o.has == 0 || o.of == 1 && !o.wide) && !(o.truths && o.wide);
+        if !self.operands.iter().all(|o| [0, inner].contains(&(o.has & inner)) && is_there(o)) {
             return false;
         }
         let is_computed = |&value: &usize| (self.operands.len()..count).contains(&value);
@@ -239,13 +283,56 @@ impl Rows {
             Step::Reduce(_, value) | Step::Gather(_, value) => Some(*value),
             _ => None,
         });
-        (0..self.results.len()).all(is_distinct) && reduced.into_iter().all(|value| whole[value])
+        (0..self.results.len()).all(is_distinct)
+            && reduced.into_iter().all(|value| whole[value])
+            && self.takes_fit(&whole)
+    }
+
+    /// Whether results only take the memory of operands that have as many elements, each its own, and are computed place by place: none
+    /// of them is read again behind what is combined of others.
+    fn takes_fit(&self, whole: &[bool]) -> bool {
+        let all = (1u64 << self.extents.len()) - 1;
+        let fits = |(i, takes): (usize, &Option<usize>)| {
+            takes.is_none_or(|operand| {
+                let is_alike = self.operands.get(operand).is_some_and(|o| o.has == all && !o.truths);
+                is_alike && whole[self.results[i]] && !self.takes[..i].contains(takes)
+            })
+        };
+        let combines = |step: &Step| matches!(step, Step::Reduce(..) | Step::Gather(..));
+        let takes = self.takes.iter().any(Option::is_some);
+        self.takes.len() == self.results.len()
+            && self.takes.iter().enumerate().all(fits)
+            && !(takes && self.steps.iter().any(combines))
+    }
+
+    /// The same steps, of tensors of any length, if each place is computed by itself.
+    pub fn of_any_length(&self) -> Rows {
+        let operand = |o: &Operand| Operand { wide: o.wide, ..Operand::with(u64::from(o.has != 0), o.truths) };
+        let operands = self.operands.iter().map(operand).collect();
+        Rows { extents: vec![1], outer: 0, operands, ..self.clone() }
     }
 
     /// In how many parts the work is worth doing on `threads`.
     pub fn parts(&self, threads: usize) -> usize {
-        let numel = self.rows().saturating_mul(self.length());
-        share::parts(numel.saturating_mul(WORK * (self.steps.len() + self.operands.len())), threads)
+        share::parts(self.work(self.rows().saturating_mul(self.length())), threads)
+    }
+
+    /// The same of several of which each place is computed by itself, and that have so many elements each.
+    pub fn parts_of<'a>(all: impl IntoIterator<Item = (&'a Rows, usize)>, threads: usize) -> usize {
+        let work = all.into_iter().map(|(rows, numel)| rows.work(numel) / IN_VECTORS);
+        share::parts(work.fold(0, usize::saturating_add), threads)
+    }
+
+    /// What all steps take of so many elements, in multiplications.
+    fn work(&self, numel: usize) -> usize {
+        numel.saturating_mul(WORK * (self.steps.len() + self.operands.len()))
+    }
+
+    /// Whether each place is computed by itself: nothing is combined, and no result is a number of each row.
+    pub fn is_elementwise(&self) -> bool {
+        let combines = |step: &Step| matches!(step, Step::Reduce(..) | Step::Gather(..));
+        let whole = self.are_whole();
+        self.results.iter().all(|&result| whole[result]) && !self.steps.iter().any(combines)
     }
 
     /// The rows, in parts that `threads` may take, if they have nothing to do with each other.
@@ -281,8 +368,18 @@ impl Numbers<'_> {
     }
 
     fn operand(&mut self, rank: usize) -> Option<Operand> {
-        let (has, truths) = (self.next()? as u64, self.below(2)? == 1);
-        (has >> rank == 0).then_some(Operand { has, truths })
+        let (has, truths, wide) = (self.next()? as u64, self.below(2)? == 1, self.below(2)? == 1);
+        let (place, of) = (self.below(1 << 48)?, self.below(1 << 48)?);
+        (has >> rank == 0).then_some(Operand { has, truths, wide, place, of })
+    }
+
+    /// Which of so many operands, or none.
+    fn taken(&mut self, operands: usize) -> Option<Option<usize>> {
+        if self.0.first() == Some(&-1) {
+            self.next()?;
+            return Some(None);
+        }
+        Some(Some(self.below(operands)?))
     }
 
     /// A step that reads some of the first `values` values.
@@ -311,7 +408,7 @@ mod tests {
         Rows {
             extents: vec![3, 5, 7],
             outer: 2,
-            operands: vec![Operand { has: 0b111, truths: false }, Operand { has: 0b100, truths: true }],
+            operands: vec![Operand::with(0b111, false), Operand::with(0b100, true)],
             steps: vec![
                 Step::Reduce(Combines::Sum, 0),
                 Step::Constant(1.0 / 7.0),
@@ -322,6 +419,23 @@ mod tests {
                 Step::Gather(Combines::Sum, 5),
             ],
             results: vec![7, 4, 8],
+            takes: vec![None; 3],
+        }
+    }
+
+    /// Two tensors' sum, and that and a number, each instead of one of them.
+    fn sums() -> Rows {
+        Rows {
+            extents: vec![7],
+            outer: 0,
+            operands: vec![
+                Operand::with(1, false),
+                Operand::with(1, false),
+                Operand { place: 3, of: 5, wide: true, ..Operand::with(0, false) },
+            ],
+            steps: vec![Step::Two(OfTwo::Add, 0, 1), Step::Two(OfTwo::Subtract, 0, 1), Step::Two(OfTwo::Add, 2, 3)],
+            results: vec![3, 5],
+            takes: vec![Some(1), Some(0)],
         }
     }
 
@@ -329,6 +443,9 @@ mod tests {
     fn numbers_come_back() {
         let rows = far();
         assert_eq!(Rows::decode(&rows.encode()), Some(rows.clone()));
+        let all = [sums(), far(), sums()];
+        assert_eq!(Rows::decode_all(&Rows::encode_all(&all)).as_deref(), Some(&all[..]));
+        assert!(!rows.is_elementwise() && sums().is_elementwise());
         assert_eq!(rows.are_whole(), [true, true, false, false, false, true, true, true, false]);
         assert_eq!(rows.sizes(), (vec![105, 7], vec![105, 15, 7]));
         for (i, of) in OfOne::ALL.into_iter().enumerate() {
@@ -341,17 +458,19 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_refused() {
-        let numbers = far().encode();
-        for length in 0..numbers.len() - far().results.len() {
-            let cut = Rows::decode(&numbers[..length]);
+        let all = [sums(), far()];
+        let (first, numbers) = (Rows::encode_all(&all[..1]).len(), Rows::encode_all(&all));
+        for length in (0..numbers.len()).filter(|&length| length != first) {
+            let cut = Rows::decode_all(&numbers[..length]);
             assert_eq!(cut, None, "the first {length}");
         }
         for (at, _) in numbers.iter().enumerate() {
-            for wrong in [-1, 65, i64::MAX] {
+            for wrong in [-1, 0, 65, i64::MAX] {
                 let mut numbers = numbers.clone();
                 numbers[at] = wrong;
-                let read = Rows::decode(&numbers);
-                assert!(read.is_none_or(|rows| rows.encode() == numbers), "{wrong} at {at} is read as something else");
+                let read = Rows::decode_all(&numbers);
+                let same = read.is_none_or(|all| Rows::encode_all(&all) == numbers);
+                assert!(same, "{wrong} at {at} is read as something else");
             }
         }
         let wrong = [
@@ -364,6 +483,17 @@ mod tests {
             Rows { steps: vec![Step::One(OfOne::Abs, 2)], ..far() },
             Rows { steps: [far().steps, vec![Step::One(OfOne::Abs, 8)]].concat(), ..far() },
             Rows { steps: vec![Step::Constant(1.0), Step::Gather(Combines::Sum, 2)], results: vec![3], ..far() },
+            Rows { takes: vec![Some(0), None, None], ..far() },
+            Rows { takes: vec![Some(0), Some(0)], ..sums() },
+            Rows { takes: vec![Some(2), None], ..sums() },
+            Rows { operands: vec![Operand::with(0, false); 3], ..sums() },
+            Rows {
+                operands: vec![Operand { place: 5, of: 5, ..Operand::with(0, false) }; 3],
+                takes: vec![None; 2],
+                ..sums()
+            },
+            Rows { operands: vec![Operand { of: 2, ..Operand::with(1, false) }; 3], ..sums() },
+            Rows { operands: vec![Operand { wide: true, ..Operand::with(1, false) }; 3], ..sums() },
         ];
         for rows in wrong {
             assert_eq!(Rows::decode(&rows.encode()), None, "{rows:?}");

@@ -178,8 +178,9 @@ pub enum Op {
     /// A sort by the first operand that the host computes as far as it is wanted ([`SortedPart::hosted`]), likewise. Gives the keys,
     /// the places in their lanes that they come from if those are wanted, and the other operands.
     HostSort(SortedPart),
-    /// What is computed of each row by itself, which `bodies[0]` says in other ops and the host passes over once
-    /// ([`crate::rows::hosted`]), likewise; but for rounding. Gives a tuple of the body's outputs.
+    /// What is computed of each row by itself, or of each place of one tensor or of several, which `bodies[0]` says in other ops and the
+    /// host passes over once ([`crate::rows::hosted`]), likewise; but for rounding. Gives a tuple of the body's outputs, of which those
+    /// that are the next values of inputs are in the memory of the operands.
     HostRows,
     /// What LAPACK has a routine for, which `bodies[0]` says in other ops: another way to the same results, but for rounding and for
     /// what a factorisation leaves open, such as signs. Gives a tuple of the body's outputs.

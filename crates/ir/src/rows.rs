@@ -4,43 +4,140 @@ use crate::graph::{Graph, Node, Output};
 use crate::op::{Binary, Comparison, Op, Unary};
 use crate::{DType, Shape, TensorType, ValueId};
 use hostcall::{OfOne, OfTwo, Operand, Rows, Step};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
 
-/// The steps that `graph` is, which takes rows and gives rows or numbers of them; `None` if the host does not compute such.
+/// The steps that `graph` is, which takes rows and gives rows or numbers of them; `None` if the host does not compute such. Parts of it
+/// that have nothing to do with each other, and inputs and outputs one part after the other, may be of different tensors of a type.
 ///
-/// Its first reduction says what a row is: of the tensor's extents the dimensions that go away, if those are the last, or that stay, if
-/// they are. Inputs are that tensor, or broadcast to it, or a number for each row; all else is elementwise, or a reduction of the same
-/// rows, or of all of them to one, which is only given.
-pub fn hosted(graph: &Graph) -> Option<Rows> {
-    let of_rows = |node: &Node| match &node.op {
-        Op::Reduce { dims, .. } => {
-            let whole = graph.tensor_type(node.operands[0])?.clone();
-            let outer = counting(dims, whole.rank())?;
-            Some((whole, outer))
+/// The first reduction of a part says what a row is: of the tensor's extents the dimensions that go away, if those are the last, or that
+/// stay, if they are; without one all of the tensor is a row. Inputs are that tensor, or broadcast to it, or a number for each row; all
+/// else is elementwise, or a reduction of the same rows, or of all of them to one, which is only given. A number may be one of those of
+/// an input, which is sliced. An output that is the next value of an input takes its memory.
+pub fn hosted(graph: &Graph) -> Option<Vec<Rows>> {
+    let mut uses = vec![0; graph.nodes().len()];
+    graph.nodes().iter().flat_map(|node| &node.operands).for_each(|v| uses[v.index()] += 1);
+    let parts = Parts::of(graph);
+    let apart = parts.read(graph, &uses);
+    let is_one = parts.nodes.len() == 1;
+    apart.or_else(|| if is_one { None } else { Parts::whole(graph).read(graph, &uses) })
+}
+
+/// Nodes that have to do with each other, in order.
+struct Parts {
+    nodes: Vec<Vec<usize>>,
+    /// The part of each node.
+    of_node: Vec<usize>,
+}
+
+impl Parts {
+    /// All nodes as one part.
+    fn whole(graph: &Graph) -> Parts {
+        let count = graph.nodes().len();
+        Parts { nodes: vec![(0..count).collect()], of_node: vec![0; count] }
+    }
+
+    /// The steps of each part, if the host computes all of them.
+    fn read(&self, graph: &Graph, uses: &[usize]) -> Option<Vec<Rows>> {
+        let (mut all, mut inputs, mut outputs) = (vec![], 0..0, 0..0);
+        let mut dtype = None;
+        for nodes in &self.nodes {
+            let own = |value: ValueId| self.of_node[value.index()] == self.of_node[nodes[0]];
+            let given = graph.inputs[inputs.end..].iter().take_while(|input| own(input.value)).count();
+            let gives = graph.outputs[outputs.end..].iter().take_while(|output| own(output.value)).count();
+            inputs = inputs.end..inputs.end + given;
+            outputs = outputs.end..outputs.end + gives;
+            let part = Part { graph, uses, nodes, inputs: inputs.clone(), outputs: &graph.outputs[outputs.clone()] };
+            let (of, rows) = part.read()?;
+            (*dtype.get_or_insert(of) == of).then_some(())?;
+            all.push(rows);
         }
-        _ => None,
-    };
-    let (whole, outer) = graph.nodes().iter().find_map(of_rows)?;
-    let is_float = matches!(whole.dtype, DType::F32 | DType::F64);
-    let operands = vec![Operand { has: 0, truths: false }; graph.inputs.len()];
-    let placed = vec![None; operands.len()];
-    let rows = Rows { extents: whole.shape.to_vec(), outer, operands, steps: vec![], results: vec![] };
-    let mut reading = Reading { graph, whole, rows, placed, values: Vec::with_capacity(graph.nodes().len()) };
-    for node in graph.nodes() {
-        let value = reading.node(node)?;
-        reading.values.push(value);
+        (inputs.end == graph.inputs.len() && outputs.end == graph.outputs.len() && !all.is_empty()).then_some(all)
     }
-    for output in &graph.outputs {
-        let (Value::Made { at, .. } | Value::Gathered { at }) = reading.values[output.value.index()] else {
-            return None;
+
+    fn of(graph: &Graph) -> Parts {
+        let mut first: Vec<usize> = (0..graph.nodes().len()).collect();
+        let root = |first: &mut [usize], mut node: usize| {
+            while first[node] != node {
+                first[node] = first[first[node]];
+                node = first[node];
+            }
+            node
         };
-        reading.rows.results.push(at);
+        for (i, node) in graph.nodes().iter().enumerate() {
+            for operand in &node.operands {
+                let (one, other) = (root(&mut first, i), root(&mut first, operand.index()));
+                first[one.max(other)] = one.min(other);
+            }
+        }
+        let mut nodes: Vec<Vec<usize>> = vec![];
+        let mut of_node = vec![0; first.len()];
+        for i in 0..first.len() {
+            if first[i] == i {
+                of_node[i] = nodes.len();
+                nodes.push(vec![]);
+            } else {
+                first[i] = first[first[i]]; // which is a root: those before are
+                of_node[i] = of_node[first[i]];
+            }
+            nodes[of_node[i]].push(i);
+        }
+        Parts { nodes, of_node }
     }
-    let sizes = reading.rows.sizes().1;
-    let fits = |(output, size): (&Output, usize)| {
-        graph.tensor_type(output.value).is_some_and(|ty| ty.dtype == reading.whole.dtype && ty.numel() == size)
-    };
-    let all_fit = graph.outputs.iter().zip(sizes).all(fits);
-    (is_float && all_fit && reading.rows.is_sound()).then_some(reading.rows)
+}
+
+/// A part of a graph that has nothing to do with the others.
+struct Part<'a> {
+    graph: &'a Graph,
+    /// How often each node is read.
+    uses: &'a [usize],
+    nodes: &'a [usize],
+    inputs: Range<usize>,
+    outputs: &'a [Output],
+}
+
+impl Part<'_> {
+    /// The type of its elements, and its steps.
+    fn read(&self) -> Option<(DType, Rows)> {
+        let graph = self.graph;
+        let nodes = || self.nodes.iter().map(|&i| &graph.nodes()[i]);
+        let of_rows = |node: &Node| match &node.op {
+            Op::Reduce { dims, .. } => {
+                let whole = graph.tensor_type(node.operands[0])?.clone();
+                let outer = counting(dims, whole.rank())?;
+                Some((whole, outer))
+            }
+            _ => None,
+        };
+        let of_elements = || Some((graph.tensor_type(self.outputs.first()?.value)?.clone(), 0));
+        let (whole, outer) = nodes().find_map(of_rows).or_else(of_elements)?;
+        let is_float = matches!(whole.dtype, DType::F32 | DType::F64);
+        let operands = vec![Operand::with(0, false); self.inputs.len()];
+        let placed = vec![None; operands.len()];
+        // A number by itself is a row of one.
+        let extents = if whole.rank() == 0 { vec![1] } else { whole.shape.to_vec() };
+        let rows = Rows { extents, outer, operands, steps: vec![], results: vec![], takes: vec![] };
+        let (first, values) = (self.inputs.start, FxHashMap::default());
+        let mut reading = Reading { graph, uses: self.uses, whole, rows, placed, first, values };
+        for (&i, node) in self.nodes.iter().zip(nodes()) {
+            let value = reading.node(node)?;
+            reading.values.insert(i, value);
+        }
+        for output in self.outputs {
+            let (Value::Made { at, .. } | Value::Gathered { at }) = reading.values[&output.value.index()] else {
+                return None;
+            };
+            reading.rows.results.push(at);
+            let takes = output.kind.mutated().map(|input| input.checked_sub(first));
+            reading.rows.takes.push(takes.map_or(Some(None), |input| input.map(Some))?);
+        }
+        let sizes = reading.rows.sizes().1;
+        let fits = |(output, size): (&Output, usize)| {
+            graph.tensor_type(output.value).is_some_and(|ty| ty.dtype == reading.whole.dtype && ty.numel() == size)
+        };
+        let all_fit = self.outputs.iter().zip(sizes).all(fits);
+        (is_float && all_fit && reading.rows.is_sound()).then_some((reading.whole.dtype, reading.rows))
+    }
 }
 
 /// How many dimensions count rows, if those that a reduction of a tensor of so many takes away are a row's, or these.
@@ -66,26 +163,35 @@ enum Value {
 
 struct Reading<'a> {
     graph: &'a Graph,
+    uses: &'a [usize],
     /// The tensor whose rows they are.
     whole: TensorType,
     rows: Rows,
     /// For each operand, which dimensions it is found to have.
     placed: Vec<Option<u64>>,
-    values: Vec<Value>,
+    /// The first of its inputs.
+    first: usize,
+    /// By node.
+    values: FxHashMap<usize, Value>,
 }
 
 impl Reading<'_> {
     fn node(&mut self, node: &Node) -> Option<Value> {
         let ty = node.ty.tensor()?;
+        // Of other types there are only numbers of 64 bits, one of which is made one of these.
+        if let Some(value) = self.wide(node, ty) {
+            return Some(value);
+        }
         let fits = ty.dtype == self.whole.dtype || ty.dtype == DType::Bool;
         if !fits {
             return None;
         }
         let truths = ty.dtype == DType::Bool;
         let step = match &node.op {
-            &Op::Input { index } => return self.input(index, ty),
+            &Op::Input { index } => return self.input(index.checked_sub(self.first)?, ty),
             Op::BroadcastInDim { dims, .. } => return self.broadcast(node.operands[0], dims, &ty.shape),
             Op::Reshape { shape } => return self.reshape(node.operands[0], shape),
+            Op::Slice { start, .. } => return self.one_of(node.operands[0], start, ty),
             Op::Constant(literal) if !truths => Step::Constant(literal.is_splat().then(|| literal.float())??),
             // A truth is one, a number then.
             Op::Convert { .. } => {
@@ -139,7 +245,7 @@ impl Reading<'_> {
     /// The number of a value that an op of `shape` reads: elements of the whole, or numbers of rows.
     fn made(&mut self, value: ValueId, shape: &Shape) -> Option<usize> {
         (self.graph.tensor_type(value)?.shape == *shape).then_some(())?;
-        match self.values[value.index()] {
+        match *self.values.get(&value.index())? {
             Value::Made { at, .. } => Some(at),
             Value::Gathered { .. } => None,
             Value::Given(index) => self.counts_rows(shape).then(|| self.place(index, 0..self.rows.outer))?,
@@ -156,11 +262,40 @@ impl Reading<'_> {
 
     fn input(&mut self, index: usize, ty: &TensorType) -> Option<Value> {
         let truths = ty.dtype == DType::Bool;
-        self.rows.operands[index].truths = truths;
+        self.rows.operands.get_mut(index)?.truths = truths;
         if ty.shape != self.whole.shape {
             return Some(Value::Given(index));
         }
-        self.place(index, 0..ty.rank()).map(|at| Value::Made { at, truths })
+        self.place(index, 0..self.rows.extents.len()).map(|at| Value::Made { at, truths })
+    }
+
+    /// Numbers of 64 bits that are given, one of them, or that as the tensor's type has it.
+    fn wide(&mut self, node: &Node, ty: &TensorType) -> Option<Value> {
+        let is_wide = |ty: &TensorType| ty.dtype == DType::F64 && self.whole.dtype == DType::F32;
+        match &node.op {
+            &Op::Input { index } if is_wide(ty) => Some(Value::Given(index.checked_sub(self.first)?)),
+            Op::Slice { start, .. } if is_wide(ty) => self.one_of(node.operands[0], start, ty),
+            Op::Convert { .. } if ty.dtype == self.whole.dtype => {
+                let of = node.operands[0];
+                let Value::Given(index) = *self.values.get(&of.index())? else { return None };
+                let is_number = self.placed[index] == Some(0) && is_wide(self.graph.tensor_type(of)?);
+                is_number.then(|| self.rows.operands[index].wide = true)?;
+                Some(Value::Given(index))
+            }
+            _ => None,
+        }
+    }
+
+    /// The number at `start` of an input, of which nothing else is read.
+    fn one_of(&mut self, of: ValueId, start: &[usize], ty: &TensorType) -> Option<Value> {
+        let Op::Input { index } = self.graph.node(of).op else { return None };
+        let (index, given) = (index.checked_sub(self.first)?, self.graph.tensor_type(of)?);
+        let &[place] = start else { return None };
+        (ty.numel() == 1 && self.uses[of.index()] == 1).then_some(())?;
+        self.placed[index] = Some(0);
+        let truths = ty.dtype == DType::Bool;
+        self.rows.operands[index] = Operand { place, of: given.numel(), ..Operand::with(0, truths) };
+        Some(Value::Given(index))
     }
 
     fn counts_rows(&self, shape: &[usize]) -> bool {
@@ -170,7 +305,7 @@ impl Reading<'_> {
     fn broadcast(&mut self, of: ValueId, dims: &[usize], shape: &Shape) -> Option<Value> {
         let from = self.graph.tensor_type(of)?.clone();
         let is_whole = *shape == self.whole.shape;
-        match self.values[of.index()] {
+        match *self.values.get(&of.index())? {
             // A number of each row, which stands for it in all its places; or one for all.
             Value::Made { at, truths } => {
                 let is_number = !self.rows.are_whole()[at];
@@ -207,7 +342,7 @@ impl Reading<'_> {
     }
 
     fn reshape(&mut self, of: ValueId, shape: &Shape) -> Option<Value> {
-        match self.values[of.index()] {
+        match *self.values.get(&of.index())? {
             Value::Made { at, truths } => {
                 let is_number = !self.rows.are_whole()[at];
                 (is_number || *shape == self.whole.shape).then_some(Value::Made { at, truths })

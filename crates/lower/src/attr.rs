@@ -61,10 +61,19 @@ impl<'c> Session<'c> {
 
     /// That the one result is the first operand's memory.
     pub(crate) fn whole_alias(&self) -> Result<Attribute<'c>> {
-        self.parse(
-            "[#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]"
-                .to_owned(),
-        )
+        self.aliases(&[(0, 0)], 1)
+    }
+
+    /// Which of a call's so many results are which operands' memory.
+    pub(crate) fn aliases(&self, pairs: &[(usize, usize)], results: usize) -> Result<Attribute<'c>> {
+        let alias = |&(result, operand): &(usize, usize)| {
+            let result = if results == 1 { String::new() } else { result.to_string() };
+            format!(
+                "#stablehlo.output_operand_alias<output_tuple_indices = [{result}], operand_index = {operand}, \
+                 operand_tuple_indices = []>"
+            )
+        };
+        self.parse(format!("[{}]", pairs.iter().map(alias).collect::<Vec<_>>().join(", ")))
     }
 
     /// `{name = array<i64: 1, 2>}`

@@ -413,12 +413,20 @@ impl<'s, 'c> Scope<'s, 'c> {
     }
 
     fn host_rows(&self, i: Instruction<'c>, node: &Node, types: &[&TensorType]) -> Result<Instruction<'c>> {
-        let call = node.bodies.first().and_then(|body| ir::rows::hosted(body));
-        let (Some(call), Type::Tuple(results)) = (call, &node.ty) else {
-            return Err(internal("the host has no such rows"));
+        let ([body], Type::Tuple(results)) = (&node.bodies[..], &node.ty) else {
+            return Err(internal("rows are said by one body, and give a tuple"));
         };
+        let calls = ir::rows::hosted(body).ok_or_else(|| internal("the host has no such rows"))?;
         let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
-        self.host_call(i, hostcall::Rows::TARGET, &call.encode(), types, &ranks)
+        let numbers = hostcall::Rows::encode_all(&calls);
+        let i = self.host_call(i, hostcall::Rows::TARGET, &numbers, types, &ranks)?;
+        let takes = |(result, output): (usize, &ir::Output)| output.kind.mutated().map(|operand| (result, operand));
+        let takes: Vec<(usize, usize)> = body.outputs.iter().enumerate().filter_map(takes).collect();
+        Ok(if takes.is_empty() {
+            i
+        } else {
+            i.with("output_operand_aliases", self.session.aliases(&takes, ranks.len())?)
+        })
     }
 
     fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {

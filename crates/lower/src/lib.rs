@@ -44,7 +44,7 @@ pub use module::{Module, TextOptions};
 use std::sync::Arc;
 
 /// Changes whenever the same graph would be written differently. Part of every compile-cache key.
-pub const EMITTER_VERSION: u32 = 4;
+pub const EMITTER_VERSION: u32 = 5;
 
 /// XLA flags that every compile needs: without them a plugin computes something else than the module says. The CPU
 /// plugin's maximum and minimum would lose NaNs.

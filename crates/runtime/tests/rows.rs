@@ -22,7 +22,7 @@ fn softmax(rows: usize, length: usize) -> Rows {
     Rows {
         extents: vec![rows, length],
         outer: 1,
-        operands: vec![Operand { has: 0b11, truths: false }],
+        operands: vec![Operand::with(0b11, false)],
         steps: vec![
             Step::Reduce(Combines::Greatest, 0),
             Step::Two(OfTwo::Subtract, 0, 1),
@@ -31,6 +31,7 @@ fn softmax(rows: usize, length: usize) -> Rows {
             Step::Two(OfTwo::Divide, 3, 4),
         ],
         results: vec![5],
+        takes: vec![None],
     }
 }
 
@@ -50,7 +51,7 @@ fn short_rows_long_ones_and_such_as_threads_share() {
     for (rows, length) in [(700, 3), (65, 1000), (33, 1025), (17, 40_000), (15, 32_768), (3, 32_769), (1, 300_001)] {
         let x: Vec<f32> = (0..rows * length).map(|i| (i * 7919 % 1009) as f32 / 100.0 - 5.0).collect();
         let ty = format!("tensor<{}xf32>", x.len());
-        let text = calling(Rows::TARGET, &softmax(rows, length).encode(), &[&ty], &ty);
+        let text = calling(Rows::TARGET, &Rows::encode_all(&[softmax(rows, length)]), &[&ty], &ty);
         let given = run(&client, &text, &x).expect("runs");
         for (i, (got, want)) in given.iter().zip(expected(&x, length)).enumerate() {
             assert!((got - want).abs() <= 4e-6 * want, "{rows}x{length} at {i}: {got}, not {want}");
@@ -76,15 +77,17 @@ fn sums(rows: usize, length: usize, summed: Summed) -> Rows {
     Rows {
         extents: vec![rows, length],
         outer: 1,
-        operands: vec![Operand { has: 0b11, truths: false }],
+        operands: vec![Operand::with(0b11, false)],
         results: vec![1 + own.len()],
+        takes: vec![None],
         steps: [own.clone(), vec![Step::Gather(Combines::Sum, own.len())]].concat(),
     }
 }
 
 fn summed(client: &Client, rows: &Rows, x: &[f32]) -> Vec<f32> {
     let [operand, result] = [x.len(), rows.length()].map(|n| format!("tensor<{n}xf32>"));
-    run(client, &calling(Rows::TARGET, &rows.encode(), &[&operand], &result), x).expect("runs")
+    run(client, &calling(Rows::TARGET, &Rows::encode_all(std::slice::from_ref(rows)), &[&operand], &result), x)
+        .expect("runs")
 }
 
 #[test]
@@ -122,6 +125,26 @@ fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
     }
 }
 
+/// Each of six elements and itself, in its own memory.
+fn twice() -> Rows {
+    Rows {
+        extents: vec![6],
+        outer: 0,
+        operands: vec![Operand::with(1, false)],
+        steps: vec![Step::Two(OfTwo::Add, 0, 0)],
+        results: vec![1],
+        takes: vec![Some(0)],
+    }
+}
+
+#[test]
+fn what_takes_an_operands_memory_is_written_there() {
+    let client = client_asking(blas(0));
+    let text = calling(Rows::TARGET, &Rows::encode_all(&[twice()]), &["tensor<6xf32>"], "tensor<6xf32>");
+    let text = text.replace("api_version", &format!("{IN_PLACE}, api_version"));
+    assert_eq!(run(&client, &text, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Ok(vec![2.0, 4.0, 6.0, 8.0, 10.0, 12.0]));
+}
+
 #[test]
 fn what_are_no_rows_is_an_error() {
     let client = client_asking(blas(0));
@@ -129,24 +152,26 @@ fn what_are_no_rows_is_an_error() {
     let changed = |change: fn(&mut Rows)| {
         let mut rows = right.clone();
         change(&mut rows);
-        rows.encode()
+        Rows::encode_all(&[rows])
     };
     let ty = "tensor<6xf32>";
     for (numbers, operand, out, why) in [
-        (right.encode()[..20].to_vec(), ty, ty, "numbers are missing"),
+        (Rows::encode_all(std::slice::from_ref(&right))[..20].to_vec(), ty, ty, "numbers are missing"),
         (changed(|r| r.extents[0] = 3), ty, ty, "there are fewer elements"),
         (changed(|r| r.outer = 2), ty, ty, "a row has no dimension"),
         (changed(|r| r.operands[0].has = 0b10), ty, ty, "the operand has one row"),
         (changed(|r| r.operands[0].truths = true), ty, ty, "there are no truth values"),
         (changed(|r| r.operands.clear()), ty, ty, "there is no operand"),
         (changed(|r| r.results = vec![4]), ty, ty, "the result is a number of each row"),
-        (changed(|r| r.results = vec![5, 3]), ty, ty, "there are two results"),
+        (changed(|r| (r.results, r.takes) = (vec![5, 3], vec![None; 2])), ty, ty, "there are two results"),
         (changed(|r| r.steps[1] = Step::Two(OfTwo::Subtract, 0, 2)), ty, ty, "a step reads itself"),
         (changed(|r| r.steps[3] = Step::Gather(Combines::Sum, 3)), ty, ty, "what is of all rows is read"),
-        (sums(2, 3, Summed::Given).encode(), ty, ty, "the result is of all rows"),
-        (right.encode(), ty, "tensor<7xf32>", "the result is longer"),
-        (right.encode(), ty, "tensor<6xf64>", "the result is wider"),
-        (right.encode(), "tensor<6xi1>", ty, "the operand holds truth values"),
+        (Rows::encode_all(&[sums(2, 3, Summed::Given)]), ty, ty, "the result is of all rows"),
+        (Rows::encode_all(&[twice()]), ty, ty, "the result is not in the memory that it takes"),
+        (Rows::encode_all(&[right.clone(), right.clone()]), ty, ty, "there is an operand for one of two"),
+        (Rows::encode_all(std::slice::from_ref(&right)), ty, "tensor<7xf32>", "the result is longer"),
+        (Rows::encode_all(std::slice::from_ref(&right)), ty, "tensor<6xf64>", "the result is wider"),
+        (Rows::encode_all(std::slice::from_ref(&right)), "tensor<6xi1>", ty, "the operand holds truth values"),
     ] {
         let text = calling(Rows::TARGET, &numbers, &[operand], out);
         let given = if operand == ty { run(&client, &text, &[0.5; 6]) } else { of_truths(&client, &text) };

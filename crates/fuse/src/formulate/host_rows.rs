@@ -35,6 +35,7 @@
 
 mod region;
 
+pub(super) use self::region::is_exact;
 use self::region::{Item, Region, Regions};
 use super::rebuild::Rebuild;
 use super::{Reduction, Rewrite, Rule};

@@ -96,19 +96,21 @@ impl Body {
         let body = self.b.finish();
         let (body, kept) = body.without_unused_inputs();
         let given: Vec<Literal> = kept.into_iter().map(|i| self.given[i].clone()).collect();
-        let asking = Builder::new("asking");
-        let args: Vec<ValueId> = given
-            .iter()
-            .enumerate()
-            .map(|(i, l)| asking.input(format!("x{i}"), InputKind::User, l.ty.clone()))
-            .collect();
-        let told = ir::text::print(&body);
-        let made = asking.push(Op::HostRows, &args, vec![Arc::new(body)]).unwrap_or_else(|e| panic!("{e}\n{told}"));
-        for (i, value) in asking.elements(made).unwrap().into_iter().enumerate() {
-            asking.output(format!("y{i}"), OutputKind::User, value);
-        }
-        (asking.finish(), given)
+        (asking(body, &given), given)
     }
+}
+
+/// A graph that asks the host for `body` of what is given.
+fn asking(body: Graph, given: &[Literal]) -> Graph {
+    let b = Builder::new("asking");
+    let input = |(i, l): (usize, &Literal)| b.input(format!("x{i}"), InputKind::User, l.ty.clone());
+    let args: Vec<ValueId> = given.iter().enumerate().map(input).collect();
+    let told = ir::text::print(&body);
+    let made = b.push(Op::HostRows, &args, vec![Arc::new(body)]).unwrap_or_else(|e| panic!("{e}\n{told}"));
+    for (i, value) in b.elements(made).unwrap().into_iter().enumerate() {
+        b.output(format!("y{i}"), OutputKind::User, value);
+    }
+    b.finish()
 }
 
 /// Whole tensors, and how many of their dimensions count rows: short rows and long ones, of which parts are computed at once.
@@ -225,6 +227,64 @@ fn rows_of_the_host() {
                 let tolerance = Tolerance { ulps: 64.0, floor: 4.0 };
                 j.compare(&format!("{seed} of {dtype} {whole:?}"), &graph, &given, tolerance);
             }
+        }
+    }
+}
+
+/// The extents of tensors of a list: numbers, small ones, and such as threads share.
+const LIST: [&[usize]; 7] = [&[], &[3], &[5, 7, 11], &[1], &[33_000], &[300, 301], &[1024]];
+
+/// A graph that asks for what is computed of each tensor of a list, in the memory of some, and with rows among them if `with_rows`.
+fn list(dtype: DType, seed: u64, with_rows: bool) -> (Graph, Vec<Literal>) {
+    let (b, mut random, mut given) = (Builder::new("lists"), SplitMix(seed), vec![]);
+    let input = |dtype: DType, shape: &[usize], given: &mut Vec<Literal>, bits: u64| {
+        let literal = small(dtype, shape, bits);
+        let value = b.input(format!("x{}", given.len()), InputKind::User, literal.ty.clone());
+        given.push(literal);
+        value
+    };
+    let mut made: Vec<(OutputKind, ValueId)> = vec![];
+    for (i, shape) in LIST.into_iter().enumerate() {
+        let first = given.len();
+        let [x, y] = [(); 2].map(|()| input(dtype, shape, &mut given, random.bits()));
+        let place = (random.bits() % 4) as usize;
+        let of = if i.is_multiple_of(2) { dtype } else { DType::F64 };
+        let numbers = input(of, &[4], &mut given, random.bits());
+        let number = b.convert(b.slice_dim(numbers, 0, place, place + 1, 1).unwrap(), dtype).unwrap();
+        let number = b.reshape(number, &[]).unwrap();
+        let number = b.unary(Unary::Abs, number).unwrap();
+        let number = if shape.is_empty() { number } else { b.broadcast_in_dim(number, shape, &[]).unwrap() };
+        let off = b.subtract(b.multiply(x, number).unwrap(), y).unwrap();
+        // Another number than elsewhere: parts of a list share nothing.
+        let some = b.full(Number::Float(1.0 + i as f64), dtype, shape).unwrap();
+        let size = b.unary(Unary::Sqrt, b.add(b.unary(Unary::Abs, y).unwrap(), some).unwrap()).unwrap();
+        let least = b.binary(Binary::Minimum, off, size).unwrap();
+        let less = b.compare(ir::Comparison::Lt, y, least).unwrap();
+        let chosen = b.select(less, off, x).unwrap();
+        let mut kind =
+            |input: usize| if random.bits() & 1 == 0 { OutputKind::User } else { OutputKind::Mutation(input) };
+        made.extend([(kind(first), off), (kind(first + 1), chosen)]);
+        made.push((OutputKind::User, least));
+    }
+    if with_rows {
+        let x = input(dtype, &[20, 40], &mut given, random.bits());
+        made.push((OutputKind::User, b.scale_by(b.reduce(x, Reducer::Add, &[1]).unwrap(), 1.0 / 40.0)));
+    }
+    for (i, (kind, value)) in made.into_iter().enumerate() {
+        b.output(format!("y{i}"), kind, value);
+    }
+    (asking(b.finish(), &given), given)
+}
+
+#[test]
+fn lists_of_the_host() {
+    let mut j = hosts::asking();
+    for seed in 0..3 {
+        for dtype in [DType::F32, DType::F64] {
+            let (graph, given) = list(dtype, seed, false);
+            j.exact(&format!("{seed} of {dtype}"), &graph, &given);
+            let (graph, given) = list(dtype, seed, true);
+            j.compare(&format!("{seed} of {dtype} and rows"), &graph, &given, ulps(8.0));
         }
     }
 }

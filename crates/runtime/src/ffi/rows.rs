@@ -4,6 +4,8 @@
 mod kernels;
 mod plan;
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -17,8 +19,8 @@ use smallvec::SmallVec;
 
 pub(super) use self::kernels::Real;
 use self::kernels::{Given, LANES};
-pub(super) use self::plan::Plan;
-use self::plan::{Task, To, Where};
+pub(super) use self::plan::{Holds, Plans};
+use self::plan::{Own, Plan, Task, To, Where};
 use super::functions::Denormals;
 use super::scratch::with_scratch;
 use super::team::{self, Threads};
@@ -34,6 +36,10 @@ const SHARE: usize = 32 * AT_ONCE;
 /// Columns that are worth a task of their own are at least so many, and a multiple of that.
 const PLACES: usize = 256;
 
+/// Bytes that memory brings at once.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
 /// Where operands and results are.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'a, T> {
@@ -41,15 +47,16 @@ pub(super) struct Places<'a, T> {
     pub(super) results: &'a [*mut T],
 }
 
-// SAFETY: whoever makes one vouches that operands are only read, and rows of results are written by one thread each.
+// SAFETY: whoever makes one vouches that operands are only read, but by whom they are overwritten, and rows of results are written by
+// one thread each.
 unsafe impl<T> Sync for Places<'_, T> {}
 
 /// Plans, and the numbers they were made of, by where those are.
-type Plans = FxHashMap<*const i64, (Box<[i64]>, Rc<Plan>)>;
+type Made = FxHashMap<*const i64, (Box<[i64]>, Rc<Plans>)>;
 
 thread_local! {
     /// What this thread made: a program calls with the same numbers again.
-    static MADE: RefCell<Plans> = RefCell::default();
+    static MADE: RefCell<Made> = RefCell::default();
 }
 
 /// Plans that are kept, as long as there are no more.
@@ -59,19 +66,18 @@ const MOST_KEPT: usize = 1 << 12;
 const MOST_KEPT_OF_A_ROW: usize = 1 << 20;
 
 /// How what `numbers` ask for is computed; `None` if they are none of [`Rows`].
-pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plan>> {
+pub(super) fn planned(numbers: &[i64]) -> Option<Rc<Plans>> {
     MADE.with_borrow_mut(|made| {
-        if let Some((_, plan)) = made.get(&numbers.as_ptr()).filter(|(of, _)| **of == *numbers) {
-            return Some(plan.clone());
+        if let Some((_, plans)) = made.get(&numbers.as_ptr()).filter(|(of, _)| **of == *numbers) {
+            return Some(plans.clone());
         }
-        let rows = Rows::decode(numbers)?;
-        let keeps = !are_shared(&rows) && rows.length() <= MOST_KEPT_OF_A_ROW;
-        let plan = Rc::new(Plan::of(rows, keeps));
+        let keeps = |rows: &Rows| !are_shared(rows) && rows.length() <= MOST_KEPT_OF_A_ROW;
+        let plans = Rc::new(Plans::of(Rows::decode_all(numbers)?, keeps));
         if made.len() == MOST_KEPT {
             made.clear();
         }
-        made.insert(numbers.as_ptr(), (numbers.into(), plan.clone()));
-        Some(plan)
+        made.insert(numbers.as_ptr(), (numbers.into(), plans.clone()));
+        Some(plans)
     })
 }
 
@@ -80,25 +86,90 @@ fn are_shared(rows: &Rows) -> bool {
     rows.rows() < FEW && rows.length() > SHARE && !rows.is_gathering()
 }
 
-/// Computes `rows` on the threads of `pool`, of which there are so many.
+/// Computes all `plans`, which have the places one after the other, on the threads of `pool`, of which there are so many.
 ///
 /// # Safety
-/// All places have the elements that it counts, and nobody else touches the results meanwhile.
-pub(super) unsafe fn computed<T: Real>(rows: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
-    let (plan, rows) = (rows, &rows.rows);
+/// All places have the elements that the plans count, and nobody else touches the results meanwhile. A result that takes an operand's
+/// memory may be that, which nobody else reads; all else is apart.
+pub(super) unsafe fn computed<T: Real>(plans: &Plans, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (mut first, mut result) = (0, 0);
+    let each = plans.each.iter().map(|&Own { plan, length }| {
+        let plan = &plans.plans[plan];
+        let (operands, results) = (first..first + plan.rows.operands.len(), result..result + plan.rows.results.len());
+        (first, result) = (operands.end, results.end);
+        let at = Places { operands: &at.operands[operands.clone()], results: &at.results[results] };
+        Asked { plan, length, places: &plans.places[operands], at }
+    });
+    let each: Vec<Asked<'_, T>> = each.collect();
+    if plans.plans.iter().all(|plan| plan.rows.is_elementwise()) {
+        let parts = Rows::parts_of(each.iter().map(|asked| (&asked.plan.rows, asked.length)), threads);
+        // SAFETY: forwarded to the caller.
+        return unsafe { elements(&each, pool, threads.min(parts)) };
+    }
+    for asked in &each {
+        // SAFETY: forwarded to the caller.
+        unsafe { one(asked, pool, threads) };
+    }
+}
+
+/// What is computed by a plan.
+struct Asked<'a, T> {
+    plan: &'a Plan,
+    /// Elements of a row.
+    length: usize,
+    /// For each operand that is one of several numbers, which.
+    places: &'a [usize],
+    at: Places<'a, T>,
+}
+
+/// Computes each place by itself, in pieces that are worth a thread's attention: small tensors are taken together, large ones in parts.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn elements<T: Real>(each: &[Asked<'_, T>], pool: &dyn Threads, threads: usize) {
+    // Each piece begins somewhere in a tensor, and goes on in those behind.
+    let (mut pieces, mut room) = (vec![], 0);
+    for (i, asked) in each.iter().enumerate() {
+        let mut from = 0;
+        while from < asked.length {
+            if room == 0 {
+                pieces.push((i, from));
+                room = SHARE;
+            }
+            let taken = room.min(asked.length - from);
+            (from, room) = (from + taken, room - taken);
+        }
+    }
+    team::run(pool, threads, pieces.len(), &|i| {
+        let ((mut which, mut from), mut room) = (pieces[i], SHARE);
+        while room > 0 && which < each.len() {
+            let columns = from..each[which].length.min(from + room);
+            room -= columns.len();
+            // SAFETY: forwarded to the caller; each place is one thread's.
+            unsafe { part(&each[which], 0..1, columns, &mut []) };
+            (which, from) = (which + 1, 0);
+        }
+    });
+}
+
+/// Computes one plan's rows.
+///
+/// # Safety
+/// As [`computed`].
+unsafe fn one<T: Real>(asked: &Asked<'_, T>, pool: &dyn Threads, threads: usize) {
+    let rows = &asked.plan.rows;
     if are_shared(rows) {
         // SAFETY: forwarded to the caller.
-        return unsafe { shared(plan, at, pool, threads) };
+        return unsafe { shared(asked, pool, threads) };
     }
     if rows.is_gathering() && rows.length() > 0 {
         // SAFETY: forwarded to the caller.
-        return unsafe { gathered(plan, at, pool, threads) };
+        return unsafe { gathered(asked, pool, threads) };
     }
     let parts: Vec<Range<usize>> = rows.cut(threads).collect();
-    let at = &at; // whole, as it may be shared
     team::run(pool, threads, parts.len(), &|i| {
         // SAFETY: forwarded to the caller; each row is one thread's.
-        unsafe { part(plan, *at, parts[i].clone(), 0..rows.length(), &mut []) };
+        unsafe { part(asked, parts[i].clone(), 0..rows.length(), &mut []) };
     });
 }
 
@@ -107,8 +178,8 @@ pub(super) unsafe fn computed<T: Real>(rows: &Plan, at: Places<'_, T>, pool: &dy
 ///
 /// # Safety
 /// As [`computed`].
-unsafe fn gathered<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
-    let (rows, length, at) = (&plan.rows, plan.rows.length(), &at);
+unsafe fn gathered<T: Real>(asked: &Asked<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (plan, at, rows, length) = (asked.plan, asked.at, &asked.plan.rows, asked.length);
     let wanted = rows.parts(threads);
     let mut parts: Vec<Range<usize>> = rows.combined_parts().collect();
     if parts.is_empty() {
@@ -118,7 +189,7 @@ unsafe fn gathered<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, 
         let neutral = plan.gathered.iter().flat_map(|&(_, of)| std::iter::repeat_n(T::neutral(of), columns.len()));
         let mut made: Vec<T> = neutral.collect();
         // SAFETY: forwarded to the caller; each part's rows, or each range of columns, is one thread's.
-        unsafe { self::part(plan, *at, part.clone(), columns, &mut made) };
+        unsafe { self::part(asked, part.clone(), columns, &mut made) };
         made
     };
     if plan.is_of_places() && length > rows.rows() || parts.len() < 2 {
@@ -128,7 +199,7 @@ unsafe fn gathered<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, 
             let columns = i * each..length.min((i + 1) * each);
             let made = parts.iter().map(|part| made_of(part, columns.clone()));
             // SAFETY: as above.
-            unsafe { combine_parts(plan, *at, columns.clone(), made) };
+            unsafe { combine_parts(plan, at, columns.clone(), made) };
         });
     }
     let made: Vec<OnceLock<Vec<T>>> = parts.iter().map(|_| OnceLock::new()).collect();
@@ -136,7 +207,7 @@ unsafe fn gathered<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, 
         made[i].get_or_init(|| made_of(&parts[i], 0..length));
     });
     // SAFETY: as above, and all threads are done.
-    unsafe { combine_parts(plan, *at, 0..length, made.into_iter().filter_map(OnceLock::into_inner)) };
+    unsafe { combine_parts(plan, at, 0..length, made.into_iter().filter_map(OnceLock::into_inner)) };
 }
 
 /// Writes what parts of the rows make together of some columns.
@@ -166,8 +237,8 @@ unsafe fn combine_parts<T: Real>(
 ///
 /// # Safety
 /// As [`computed`].
-unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>, columns: Range<usize>, gathered: &mut [T]) {
-    let length = plan.rows.length();
+unsafe fn part<T: Real>(asked: &Asked<'_, T>, rows: Range<usize>, columns: Range<usize>, gathered: &mut [T]) {
+    let (plan, length) = (asked.plan, asked.length);
     let least = if plan.is_only_gathering() { Rows::group() } else { 1 };
     // Of parts of rows, which do not lie one after the other, one at a time.
     let most = if columns.len() == length { AT_ONCE / length.max(1) } else { 1 }.max(least);
@@ -178,7 +249,7 @@ unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>, colu
         let (slots, kept, start) = (slots.as_mut_ptr(), kept.as_mut_ptr(), rows.start);
         let gathering = Gathering { group, all: gathered, rows: rows.clone() };
         let (first, count) = (start, 0);
-        let mut block = Block { plan, at, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
+        let mut block = Block { asked, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
         // SAFETY: forwarded to the caller.
         unsafe { block.in_vectors(Work::Rows(rows)) };
     });
@@ -189,14 +260,14 @@ unsafe fn part<T: Real>(plan: &Plan, at: Places<'_, T>, rows: Range<usize>, colu
 ///
 /// # Safety
 /// As [`computed`]; the plan keeps no whole rows.
-unsafe fn shared<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, threads: usize) {
-    let (rows, length, values) = (plan.rows.rows(), plan.rows.length(), plan.values());
-    let (parts, at) = (length.div_ceil(SHARE), &at);
+unsafe fn shared<T: Real>(asked: &Asked<'_, T>, pool: &dyn Threads, threads: usize) {
+    let (plan, length) = (asked.plan, asked.length);
+    let (rows, values, parts) = (plan.rows.rows(), plan.values(), length.div_ceil(SHARE));
     let mut numbers = vec![T::of(0.0); rows * values];
     for phase in 0..=plan.during.len() {
         for (row, own) in numbers.chunks_exact_mut(values).enumerate() {
             // SAFETY: forwarded to the caller.
-            unsafe { of_a_share(plan, *at, own, row, 0..0, Work::Numbers(phase)) };
+            unsafe { of_a_share(asked, own, row, 0..0, Work::Numbers(phase)) };
         }
         if phase == plan.during.len() {
             break;
@@ -207,7 +278,7 @@ unsafe fn shared<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, th
             let mut own = numbers[row * values..(row + 1) * values].to_vec();
             let columns = from..length.min(from + SHARE);
             // SAFETY: forwarded to the caller; each part of a row is one thread's.
-            unsafe { of_a_share(plan, *at, &mut own, row, columns, Work::Phase(phase)) };
+            unsafe { of_a_share(asked, &mut own, row, columns, Work::Phase(phase)) };
             made[i].get_or_init(|| own);
         });
         for (i, part) in made.iter().enumerate() {
@@ -226,18 +297,11 @@ unsafe fn shared<T: Real>(plan: &Plan, at: Places<'_, T>, pool: &dyn Threads, th
 ///
 /// # Safety
 /// As [`computed`].
-unsafe fn of_a_share<T: Real>(
-    plan: &Plan,
-    at: Places<'_, T>,
-    narrow: &mut [T],
-    row: usize,
-    columns: Range<usize>,
-    work: Work,
-) {
-    with_scratch([plan.slots * AT_ONCE, plan.lanes * LANES], |[slots, lanes]: [&mut [T]; 2]| {
+unsafe fn of_a_share<T: Real>(asked: &Asked<'_, T>, narrow: &mut [T], row: usize, columns: Range<usize>, work: Work) {
+    with_scratch([asked.plan.slots * AT_ONCE, asked.plan.lanes * LANES], |[slots, lanes]: [&mut [T]; 2]| {
         let (slots, slot, kept) = (slots.as_mut_ptr(), AT_ONCE, ptr::null_mut());
         let (gathering, most, first, count) = (Gathering::nothing(), 1, row, 1);
-        let mut block = Block { plan, at, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
+        let mut block = Block { asked, slots, slot, kept, narrow, most, lanes, gathering, columns, first, count };
         // SAFETY: forwarded to the caller.
         unsafe { block.in_vectors(work) };
     });
@@ -271,8 +335,7 @@ impl<T> Gathering<'_, T> {
 
 /// Some rows that are computed at once.
 struct Block<'a, T> {
-    plan: &'a Plan,
-    at: Places<'a, T>,
+    asked: &'a Asked<'a, T>,
     /// Values of a part of the rows, each of so many elements.
     slots: *mut T,
     slot: usize,
@@ -296,12 +359,29 @@ impl<T: Real> Block<'_, T> {
     unsafe fn in_vectors(&mut self, work: Work) {
         let _kept = Denormals::kept();
         #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            // SAFETY: the processor has them; the rest is forwarded to the caller.
+            return unsafe { self.in_wider_vectors(work) };
+        }
+        #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the processor has them; the rest is forwarded to the caller.
             return unsafe { self.in_wide_vectors(work) };
         }
         // SAFETY: forwarded to the caller.
         unsafe { self.work::<false>(work) }
+    }
+
+    /// # Safety
+    /// As [`computed`], on a processor with these features.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+    unsafe fn in_wider_vectors(&mut self, work: Work) {
+        // SAFETY: forwarded to the caller.
+        unsafe { self.work::<true>(work) }
     }
 
     /// # Safety
@@ -318,7 +398,7 @@ impl<T: Real> Block<'_, T> {
     #[inline(always)]
     unsafe fn work<const FUSED: bool>(&mut self, work: Work) {
         let (phases, rows) = match work {
-            Work::Rows(rows) => (0..self.plan.during.len() + 1, rows),
+            Work::Rows(rows) => (0..self.asked.plan.during.len() + 1, rows),
             Work::Phase(phase) => {
                 // SAFETY: forwarded to the caller.
                 return unsafe { self.phase::<FUSED>(phase) };
@@ -332,7 +412,7 @@ impl<T: Real> Block<'_, T> {
                 // SAFETY: forwarded to the caller.
                 unsafe {
                     self.numbers::<FUSED>(phase);
-                    if all && phase < self.plan.during.len() {
+                    if all && phase < self.asked.plan.during.len() {
                         self.phase::<FUSED>(phase);
                     }
                 }
@@ -346,7 +426,7 @@ impl<T: Real> Block<'_, T> {
     /// As [`computed`].
     #[inline(always)]
     unsafe fn numbers<const FUSED: bool>(&mut self, phase: usize) {
-        let plan = self.plan;
+        let plan = self.asked.plan;
         for &operand in plan.narrow_operands.iter().filter(|_| phase == 0) {
             for i in 0..self.count {
                 // SAFETY: forwarded to the caller.
@@ -357,7 +437,7 @@ impl<T: Real> Block<'_, T> {
         for &(result, value) in plan.narrow_results.iter().filter(|_| phase == plan.during.len()) {
             let from = &self.narrow[value * self.most..][..self.count];
             // SAFETY: forwarded to the caller: this thread's rows.
-            let to = unsafe { slice::from_raw_parts_mut(self.at.results[result].add(self.first), self.count) };
+            let to = unsafe { slice::from_raw_parts_mut(self.asked.at.results[result].add(self.first), self.count) };
             to.copy_from_slice(from);
         }
     }
@@ -366,16 +446,55 @@ impl<T: Real> Block<'_, T> {
     /// As [`computed`].
     #[inline(always)]
     unsafe fn phase<const FUSED: bool>(&mut self, phase: usize) {
-        let (plan, mut from) = (self.plan, self.columns.start);
+        let (plan, mut from) = (self.asked.plan, self.columns.start);
         loop {
             let columns = from..self.columns.end.min(from + AT_ONCE);
             from = columns.end;
+            self.fetch(from..self.columns.end.min(from + AT_ONCE));
             for task in &plan.during[phase] {
                 // SAFETY: forwarded to the caller.
                 unsafe { self.task::<FUSED>(task, columns.clone()) };
             }
+            // SAFETY: likewise.
+            unsafe { self.write_late(columns) };
             if from == self.columns.end {
                 return;
+            }
+        }
+    }
+
+    /// Has memory bring what comes next of a long row, as the processor sees no further than to the end of a page.
+    #[inline(always)]
+    fn fetch(&self, columns: Range<usize>) {
+        #[cfg(target_arch = "x86_64")]
+        for (operand, &at) in self.asked.at.operands.iter().enumerate() {
+            if self.count > 1 || !self.asked.plan.is_read_in_rows(operand) {
+                continue;
+            }
+            let start = self.asked.plan.row(operand, self.first) + columns.start;
+            for element in (0..columns.len()).step_by(LINE / size_of::<T>()) {
+                let line = at.cast::<T>().wrapping_add(start + element);
+                // SAFETY: to ask for memory reads none of it.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+            }
+        }
+    }
+
+    /// Writes what takes the memory of operands, of which nothing more is read in these columns.
+    ///
+    /// # Safety
+    /// As [`computed`].
+    #[inline(always)]
+    unsafe fn write_late(&mut self, columns: Range<usize>) {
+        let (length, width) = (self.asked.length, columns.len());
+        for &(result, slot) in &self.asked.plan.late {
+            for i in 0..self.count {
+                // SAFETY: forwarded to the caller: results have these rows, and slots are this thread's own.
+                unsafe {
+                    let from = self.slots.add(slot * self.slot + i * width);
+                    let to = self.asked.at.results[result].add((self.first + i) * length + columns.start);
+                    ptr::copy_nonoverlapping(from, to, width);
+                }
             }
         }
     }
@@ -387,7 +506,7 @@ impl<T: Real> Block<'_, T> {
             let (before, own) = self.narrow.split_at_mut(value * self.most);
             let own = &mut own[..self.count];
             let given = |of: usize| Given::Row(&before[of * self.most..][..own.len()]);
-            match self.plan.step(value) {
+            match self.asked.plan.step(value) {
                 Step::Constant(number) => own.fill(T::of(number)),
                 Step::One(of, a) => {
                     let a = given(a);
@@ -416,7 +535,7 @@ impl<T: Real> Block<'_, T> {
             let out = match task.to {
                 To::Lanes(lanes) => return self.reduce(task, lanes, columns),
                 To::Gathered(which) => return self.gather(task, which, columns),
-                To::Result(result) => self.at.results[result].add(self.first * self.plan.rows.length() + from),
+                To::Result(result) => self.asked.at.results[result].add(self.first * self.asked.length + from),
                 To::Kept(kept) => self.kept.add(self.kept_start(kept) + from),
                 To::Slot(slot) => self.slots.add(slot * self.slot),
             };
@@ -503,10 +622,10 @@ impl<T: Real> Block<'_, T> {
     ) {
         let (from, width) = (columns.start, columns.len());
         let apart = match place {
-            Where::Operand if self.plan.is_dense(value) => self.plan.rows.length(),
-            Where::Result(_) => self.plan.rows.length(),
+            Where::Operand if self.asked.plan.is_dense(value) => self.asked.length,
+            Where::Result(_) => self.asked.length,
             Where::Kept(_) | Where::Slot(_) => width,
-            Where::Operand | Where::Narrow | Where::Number => {
+            Where::Operand | Where::Narrow | Where::Number | Where::Own => {
                 for i in some {
                     // SAFETY: forwarded to the caller.
                     kernels::join(of, all, unsafe { self.given((value, place), i, from, width, width) });
@@ -525,9 +644,9 @@ impl<T: Real> Block<'_, T> {
     #[inline(always)]
     fn is_flat(&self, value: usize, place: Where) -> bool {
         match place {
-            Where::Operand => self.count == 1 || self.plan.is_dense(value),
+            Where::Operand => self.count == 1 || self.asked.plan.is_dense(value),
             Where::Narrow => self.count == 1,
-            Where::Number | Where::Kept(_) | Where::Slot(_) | Where::Result(_) => true,
+            Where::Number | Where::Kept(_) | Where::Slot(_) | Where::Result(_) | Where::Own => true,
         }
     }
 
@@ -547,10 +666,13 @@ impl<T: Real> Block<'_, T> {
         // SAFETY: forwarded to the caller: there are so many.
         unsafe {
             let at = match place {
+                Where::Own => return Given::Own,
                 Where::Narrow | Where::Number => return Given::One(self.narrow[value * self.most + i]),
-                Where::Operand => self.at.operands[value].cast::<T>().add(self.plan.row(value, self.first + i) + from),
+                Where::Operand => {
+                    self.asked.at.operands[value].cast::<T>().add(self.asked.plan.row(value, self.first + i) + from)
+                }
                 Where::Result(result) => {
-                    self.at.results[result].cast_const().add((self.first + i) * self.plan.rows.length() + from)
+                    self.asked.at.results[result].cast_const().add((self.first + i) * self.asked.length + from)
                 }
                 Where::Kept(kept) => self.kept.cast_const().add(self.kept_start(kept) + i * width + from),
                 Where::Slot(slot) => self.slots.cast_const().add(slot * self.slot + i * width),
@@ -565,9 +687,9 @@ impl<T: Real> Block<'_, T> {
     /// As [`computed`].
     #[inline(always)]
     unsafe fn truths(&self, operand: usize, i: usize, from: usize, each: usize) -> &[u8] {
-        let at = self.at.operands[operand].cast::<u8>();
+        let at = self.asked.at.operands[operand].cast::<u8>();
         // SAFETY: forwarded to the caller.
-        unsafe { slice::from_raw_parts(at.add(self.plan.row(operand, self.first + i) + from), each) }
+        unsafe { slice::from_raw_parts(at.add(self.asked.plan.row(operand, self.first + i) + from), each) }
     }
 
     /// The number that an operand has for the `i`-th row.
@@ -576,18 +698,20 @@ impl<T: Real> Block<'_, T> {
     /// As [`computed`].
     #[inline(always)]
     unsafe fn number(&self, operand: usize, i: usize) -> T {
-        let (at, row) = (self.at.operands[operand], self.plan.row(operand, self.first + i));
+        let (at, asked) = (self.asked.at.operands[operand], self.asked.plan.rows.operands[operand]);
+        let row = self.asked.places[operand] + self.asked.plan.row(operand, self.first + i);
         // SAFETY: forwarded to the caller.
         unsafe {
-            match self.plan.rows.operands[operand].truths {
-                true => T::truth(*at.cast::<u8>().add(row) != 0),
-                false => *at.cast::<T>().add(row),
+            match (asked.truths, asked.wide) {
+                (true, _) => T::truth(*at.cast::<u8>().add(row) != 0),
+                (false, true) => T::of(*at.cast::<f64>().add(row)),
+                (false, false) => *at.cast::<T>().add(row),
             }
         }
     }
 
     fn kept_start(&self, kept: usize) -> usize {
-        kept * self.most * self.plan.rows.length()
+        kept * self.most * self.asked.length
     }
 }
 

@@ -421,7 +421,7 @@ fn is_cheap(op: &Op) -> bool {
 }
 
 /// Whether a function gives the same as XLA's own.
-fn is_exact(of: hostcall::OfOne) -> bool {
+pub(in crate::formulate) fn is_exact(of: hostcall::OfOne) -> bool {
     matches!(of, hostcall::OfOne::Abs | hostcall::OfOne::Negate | hostcall::OfOne::Sqrt)
 }
 

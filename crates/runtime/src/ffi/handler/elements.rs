@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ffi::combining::Number;
-use crate::ffi::rows;
+use crate::ffi::rows::{self, Holds};
 use crate::ffi::scan::{self, Places, Scanned};
 use crate::ffi::scatter::{self, Counts};
 use crate::ffi::sort::{self, Float, Key, Other, Signed, Unsigned};
@@ -11,37 +11,44 @@ use hostcall::Lengths;
 /// Computes what `frame` asks for of rows; `None` if that is no such call.
 pub(super) unsafe fn rows_all(frame: &XLA_FFI_CallFrame) -> Option<()> {
     // SAFETY: forwarded to the caller.
-    let (plan, (args, rets)) = unsafe { (rows::planned(numbers(&frame.attrs)?)?, operands(frame)?) };
+    let (plans, (args, rets)) = unsafe { (rows::planned(numbers(&frame.attrs)?)?, operands(frame)?) };
     let dtype = rets.first()?.dtype;
-    let (asked, (wanted, made)) = (plan.rows(), plan.sizes());
-    let is_of = |arg: &XLA_FFI_Buffer, truths: bool| arg.dtype == if truths { XLA_FFI_DataType_PRED } else { dtype };
-    // SAFETY: likewise.
-    let fits = unsafe {
-        args.len() == wanted.len()
-            && rets.len() == made.len()
-            && args.iter().zip(&asked.operands).all(|(arg, operand)| is_of(arg, operand.truths))
-            && rets.iter().all(|ret| ret.dtype == dtype)
-            && args.iter().zip(wanted).chain(rets.iter().zip(made)).all(|(buffer, &size)| len(buffer) == Some(size))
+    let of = |holds| match holds {
+        Holds::Same => dtype,
+        Holds::Truths => XLA_FFI_DataType_PRED,
+        Holds::Wide => XLA_FFI_DataType_F64,
     };
+    // SAFETY: likewise.
+    let has = |buffer: &XLA_FFI_Buffer, size: usize| unsafe { len(buffer) } == Some(size);
+    let fits = args.len() == plans.operands.len()
+        && rets.len() == plans.results.len()
+        && args.iter().zip(&plans.operands).all(|(arg, &(holds, size))| arg.dtype == of(holds) && has(arg, size))
+        && rets.iter().zip(&plans.results).all(|(ret, &size)| ret.dtype == dtype && has(ret, size))
+        && plans.takes.iter().all(|&(ret, arg)| rets[ret].data == args[arg].data);
     if !fits {
         return None;
     }
     match dtype {
         // SAFETY: operands and results have this type, and so many elements.
-        XLA_FFI_DataType_F32 => unsafe { rows_in::<f32>(frame, &plan, &args, &rets) },
+        XLA_FFI_DataType_F32 => unsafe { rows_in::<f32>(frame, &plans, &args, &rets) },
         // SAFETY: as above.
-        XLA_FFI_DataType_F64 => unsafe { rows_in::<f64>(frame, &plan, &args, &rets) },
+        XLA_FFI_DataType_F64 => unsafe { rows_in::<f64>(frame, &plans, &args, &rets) },
         _ => return None,
     }
     Some(())
 }
 
-unsafe fn rows_in<T: rows::Real>(frame: &XLA_FFI_CallFrame, plan: &rows::Plan, args: &Buffers<'_>, rets: &Buffers<'_>) {
+unsafe fn rows_in<T: rows::Real>(
+    frame: &XLA_FFI_CallFrame,
+    plans: &rows::Plans,
+    args: &Buffers<'_>,
+    rets: &Buffers<'_>,
+) {
     let operands: SmallVec<[*const c_void; 8]> = args.iter().map(|arg| arg.data.cast_const()).collect();
     let results: SmallVec<[*mut T; 4]> = rets.iter().map(|ret| ret.data.cast()).collect();
     let (at, pool) = (rows::Places { operands: &operands, results: &results }, Pool(frame));
-    // SAFETY: forwarded to the caller; XLA gives a result to one call.
-    unsafe { rows::computed(plan, at, &pool, pool.threads()) };
+    // SAFETY: forwarded to the caller; XLA gives a result to one call, and an operand's memory to the result that the program says.
+    unsafe { rows::computed(plans, at, &pool, pool.threads()) };
 }
 
 /// Computes the scan that `frame` asks for; `None` if that is no such call.

@@ -16,6 +16,8 @@ pub(super) enum Given<'a, T> {
     Row(&'a [T]),
     /// One for all.
     One(T),
+    /// For each what stands where the result goes.
+    Own,
 }
 
 /// A type that rows are computed in.
@@ -114,6 +116,12 @@ macro_rules! of_one {
                 }
             }
             Given::One($x) => $out.fill($made),
+            Given::Own => {
+                for out in $out.iter_mut() {
+                    let $x = *out;
+                    *out = $made;
+                }
+            }
         }
     };
 }
@@ -138,6 +146,36 @@ macro_rules! of_two {
                 }
             }
             (Given::One($x), Given::One($y)) => $out.fill($made),
+            (Given::Own, Given::Row(b)) => {
+                for (out, &$y) in $out.iter_mut().zip(b) {
+                    let $x = *out;
+                    *out = $made;
+                }
+            }
+            (Given::Row(a), Given::Own) => {
+                for (out, &$x) in $out.iter_mut().zip(a) {
+                    let $y = *out;
+                    *out = $made;
+                }
+            }
+            (Given::Own, Given::One($y)) => {
+                for out in $out.iter_mut() {
+                    let $x = *out;
+                    *out = $made;
+                }
+            }
+            (Given::One($x), Given::Own) => {
+                for out in $out.iter_mut() {
+                    let $y = *out;
+                    *out = $made;
+                }
+            }
+            (Given::Own, Given::Own) => {
+                for out in $out.iter_mut() {
+                    let ($x, $y) = (*out, *out);
+                    *out = $made;
+                }
+            }
         }
     };
 }
@@ -207,6 +245,8 @@ pub(super) fn select<T: Real>(out: &mut [T], p: Given<'_, T>, a: Given<'_, T>, b
         }
         (p, a, Given::One(y)) => of_two!(out, p, a, |p, x| if p != nought { x } else { y }),
         (p, Given::One(x), b) => of_two!(out, p, b, |p, y| if p != nought { x } else { y }),
+        // Whoever chooses writes late.
+        (Given::Own, ..) | (_, Given::Own, _) | (.., Given::Own) => {}
     }
 }
 
@@ -243,6 +283,7 @@ pub(super) fn join<T: Real>(of: Combines, all: &mut [T], given: Given<'_, T>) {
     match given {
         Given::Row(row) => each_with(of, all, row.iter().copied()),
         Given::One(same) => each_with(of, all, std::iter::repeat(same)),
+        Given::Own => {} // nothing is combined where its operand is overwritten
     }
 }
 

@@ -1,6 +1,7 @@
 //! In which order steps are taken: in phases, of which each passes over a row once and ends with what it combines of it.
 
 use hostcall::{Combines, OfOne, OfTwo, Rows, Step};
+use rustc_hash::FxHashMap;
 
 use super::Strides;
 
@@ -39,10 +40,79 @@ pub(super) enum Where {
     Narrow,
     /// One number of all rows.
     Number,
+    /// Where it goes: the operand whose memory the result takes.
+    Own,
+}
+
+/// How all that a call asks for is computed.
+pub(in crate::ffi) struct Plans {
+    pub(super) plans: Vec<Plan>,
+    pub(super) each: Vec<Own>,
+    /// Of all operands, one after the other: what they hold, how many elements there are, and which of them is asked for if that is
+    /// one.
+    pub(in crate::ffi) operands: Vec<(Holds, usize)>,
+    pub(super) places: Vec<usize>,
+    /// Elements of all results.
+    pub(in crate::ffi) results: Vec<usize>,
+    /// Which results are in the memory of which operands.
+    pub(in crate::ffi) takes: Vec<(usize, usize)>,
+}
+
+/// What an operand holds.
+#[derive(Clone, Copy, PartialEq)]
+pub(in crate::ffi) enum Holds {
+    /// Elements of the type that all is computed in.
+    Same,
+    Truths,
+    /// Floats of 64 bits.
+    Wide,
+}
+
+/// Which plan something has, and how long its rows are: of lists, whose tensors differ in no more, all have the same.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    pub(super) plan: usize,
+    pub(super) length: usize,
+}
+
+impl Plans {
+    /// `keeps`: as of [`Plan::of`].
+    pub(super) fn of(all: Vec<Rows>, keeps: impl Fn(&Rows) -> bool) -> Plans {
+        let mut made =
+            Plans { plans: vec![], each: vec![], operands: vec![], places: vec![], results: vec![], takes: vec![] };
+        let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
+        for rows in all {
+            let (operands, results) = rows.sizes();
+            let first = (made.results.len(), made.operands.len());
+            let takes = rows.takes.iter().enumerate().filter_map(|(result, takes)| Some((result, (*takes)?)));
+            made.takes.extend(takes.map(|(result, operand)| (first.0 + result, first.1 + operand)));
+            let holds = |o: &hostcall::Operand| match (o.truths, o.wide) {
+                (true, _) => Holds::Truths,
+                (false, true) => Holds::Wide,
+                (false, false) => Holds::Same,
+            };
+            made.operands.extend(rows.operands.iter().map(holds).zip(operands));
+            made.places.extend(rows.operands.iter().map(|o| o.place));
+            made.results.extend(results);
+            let length = rows.length();
+            let next = made.plans.len();
+            let plan = if rows.is_elementwise() {
+                *known.entry(Rows::encode_all(&[rows.of_any_length()])).or_insert(next)
+            } else {
+                next
+            };
+            if plan == next {
+                let keeps = keeps(&rows);
+                made.plans.push(Plan::of(rows, keeps));
+            }
+            made.each.push(Own { plan, length });
+        }
+        made
+    }
 }
 
 /// How [`Rows`] are computed.
-pub(in crate::ffi) struct Plan {
+pub(super) struct Plan {
     pub(super) rows: Rows,
     /// Steps on numbers of rows that are taken before each phase, and after all of them.
     pub(super) before: Vec<Vec<usize>>,
@@ -53,14 +123,14 @@ pub(in crate::ffi) struct Plan {
     pub(super) narrow_results: Vec<(usize, usize)>,
     /// Results that are combined of all rows, and how.
     pub(super) gathered: Vec<(usize, Combines)>,
+    /// Results that take an operand's memory, and the slots in which they wait until nobody reads it.
+    pub(super) late: Vec<(usize, usize)>,
     pub(super) slots: usize,
     pub(super) kept: usize,
     pub(super) lanes: usize,
     /// Of each operand.
     strides: Vec<Strides>,
     dense: Vec<bool>,
-    /// Elements of the operands, and of the results.
-    sizes: (Vec<usize>, Vec<usize>),
 }
 
 impl Plan {
@@ -85,12 +155,12 @@ impl Plan {
             narrow_operands: (0..operands).filter(|&operand| !whole[operand]).collect(),
             narrow_results: results().filter(|&(_, value)| !whole[value] && rows.gathers(value).is_none()).collect(),
             gathered: results().filter_map(|(result, value)| Some((result, rows.gathers(value)?))).collect(),
+            late: vec![],
             slots: 0,
             kept: 0,
             lanes: 0,
             strides,
             dense,
-            sizes: rows.sizes(),
             rows,
         };
         for value in (operands..values).filter(|&value| !whole[value] && plan.rows.gathers(value).is_none()) {
@@ -144,6 +214,15 @@ impl Plan {
         let mut tasks = Vec::with_capacity(due.len());
         for &value in &due {
             let result = self.rows.results.iter().position(|&result| result == value);
+            let read = reads(value);
+            let overwritten = result.and_then(|result| self.rows.takes[result]);
+            // Its memory may be written as soon as nobody reads it any more, by a step of one or two values even if that does.
+            let is_loop = value >= operands && !matches!(self.step(value), Step::Select(..));
+            let is_read_later = |operand: usize| last[operand] > value || last[operand] == value && !is_loop;
+            let (late, result) = match overwritten {
+                Some(operand) if is_read_later(operand) => (result, None),
+                _ => (None, result),
+            };
             let to = match (whole[value], result, kept[value]) {
                 (false, Some(result), _) if self.rows.gathers(value).is_some() => {
                     To::Gathered(self.gathered.partition_point(|&(before, _)| before < result))
@@ -158,11 +237,18 @@ impl Plan {
                     let slot = free.pop().unwrap_or(made);
                     made = made.max(slot + 1);
                     slots[value] = Some(slot);
+                    if let Some(result) = late {
+                        self.late.push((result, slot));
+                        last[value] = usize::MAX; // the slot stays its own
+                    }
                     To::Slot(slot)
                 }
             };
-            let read = reads(value);
-            let at = read.iter().map(|&read| (read, self.place(read, whole, slots[read], kept[read]))).collect();
+            let place = |&read: &usize| match overwritten {
+                Some(operand) if operand == read && late.is_none() => (read, Where::Own),
+                _ => (read, self.place(read, whole, slots[read], kept[read])),
+            };
+            let at = read.iter().map(place).collect();
             let step = (value >= operands).then(|| self.rows.steps[value - operands]);
             tasks.push(Task { value, step, reads: at, to });
             let mut ended: Vec<usize> = read.into_iter().filter(|&read| last[read] == value).collect();
@@ -201,15 +287,6 @@ impl Plan {
         self.during.iter().flatten().all(|task| matches!(task.to, To::Gathered(_)))
     }
 
-    pub(in crate::ffi) fn rows(&self) -> &Rows {
-        &self.rows
-    }
-
-    /// How many elements the operands have, and the results.
-    pub(in crate::ffi) fn sizes(&self) -> (&[usize], &[usize]) {
-        (&self.sizes.0, &self.sizes.1)
-    }
-
     pub(super) fn values(&self) -> usize {
         self.rows.operands.len() + self.rows.steps.len()
     }
@@ -222,6 +299,12 @@ impl Plan {
     /// Whether rows of an operand lie one after the other.
     pub(super) fn is_dense(&self, operand: usize) -> bool {
         self.dense[operand]
+    }
+
+    /// Whether an operand holds an element for each place of all rows.
+    pub(super) fn is_read_in_rows(&self, operand: usize) -> bool {
+        let of = self.rows.operands[operand];
+        of.has != 0 && !of.truths && self.dense[operand]
     }
 
     /// Where row `row` of an operand begins.
