@@ -118,8 +118,10 @@ macro_rules! of_one {
             Given::One($x) => $out.fill($made),
             Given::Own => {
                 for out in $out.iter_mut() {
-                    let $x = *out;
-                    *out = $made;
+                    *out = {
+                        let $x = *out;
+                        $made
+                    };
                 }
             }
         }
@@ -148,32 +150,42 @@ macro_rules! of_two {
             (Given::One($x), Given::One($y)) => $out.fill($made),
             (Given::Own, Given::Row(b)) => {
                 for (out, &$y) in $out.iter_mut().zip(b) {
-                    let $x = *out;
-                    *out = $made;
+                    *out = {
+                        let $x = *out;
+                        $made
+                    };
                 }
             }
             (Given::Row(a), Given::Own) => {
                 for (out, &$x) in $out.iter_mut().zip(a) {
-                    let $y = *out;
-                    *out = $made;
+                    *out = {
+                        let $y = *out;
+                        $made
+                    };
                 }
             }
             (Given::Own, Given::One($y)) => {
                 for out in $out.iter_mut() {
-                    let $x = *out;
-                    *out = $made;
+                    *out = {
+                        let $x = *out;
+                        $made
+                    };
                 }
             }
             (Given::One($x), Given::Own) => {
                 for out in $out.iter_mut() {
-                    let $y = *out;
-                    *out = $made;
+                    *out = {
+                        let $y = *out;
+                        $made
+                    };
                 }
             }
             (Given::Own, Given::Own) => {
                 for out in $out.iter_mut() {
-                    let ($x, $y) = (*out, *out);
-                    *out = $made;
+                    *out = {
+                        let ($x, $y) = (*out, *out);
+                        $made
+                    };
                 }
             }
         }
