@@ -192,7 +192,7 @@ WRITES: dict[str, Callable[[list[Tensor], list[Tensor], list[Tensor]], object]] 
     "scaled each": lambda x, y, z: torch._foreach_div_(x, [1.0 + i for i in range(len(x))]),
     "moved": lambda x, y, z: torch._foreach_add_(x, y, alpha=-0.3),
     "by itself": lambda x, y, z: torch._foreach_mul_(x, x),
-    "by the next": lambda x, y, z: torch._foreach_sub_(x[2:3] * 0 + x, [t * 2 for t in x]),
+    "less itself": lambda x, y, z: torch._foreach_sub_(x, [t * 2 for t in x]),
     "averaged": lambda x, y, z: torch._foreach_lerp_(x, y, 0.1),
     "averaged the other way": lambda x, y, z: torch._foreach_lerp_(x, y, 0.9),
     "averaged each": lambda x, y, z: torch._foreach_lerp_(x, y, z),

@@ -31,6 +31,7 @@ pub mod loc;
 pub mod op;
 pub mod ops;
 pub mod overwrite;
+pub mod parts;
 pub mod reshape;
 pub mod rows;
 mod scatters;

@@ -2,6 +2,7 @@
 
 use crate::graph::{Graph, Node, Output};
 use crate::op::{Binary, Comparison, Op, Unary};
+use crate::parts::parts;
 use crate::{DType, Shape, TensorType, ValueId};
 use hostcall::{OfOne, OfTwo, Operand, Rows, Step};
 use rustc_hash::FxHashMap;
@@ -17,73 +18,27 @@ use std::ops::Range;
 pub fn hosted(graph: &Graph) -> Option<Vec<Rows>> {
     let mut uses = vec![0; graph.nodes().len()];
     graph.nodes().iter().flat_map(|node| &node.operands).for_each(|v| uses[v.index()] += 1);
-    let parts = Parts::of(graph);
-    let apart = parts.read(graph, &uses);
-    let is_one = parts.nodes.len() == 1;
-    apart.or_else(|| if is_one { None } else { Parts::whole(graph).read(graph, &uses) })
+    let apart = parts(graph, |_| true);
+    let all = || vec![(0..graph.nodes().len()).collect()];
+    read(graph, &uses, &apart).or_else(|| if apart.len() == 1 { None } else { read(graph, &uses, &all()) })
 }
 
-/// Nodes that have to do with each other, in order.
-struct Parts {
-    nodes: Vec<Vec<usize>>,
-    /// The part of each node.
-    of_node: Vec<usize>,
-}
-
-impl Parts {
-    /// All nodes as one part.
-    fn whole(graph: &Graph) -> Parts {
-        let count = graph.nodes().len();
-        Parts { nodes: vec![(0..count).collect()], of_node: vec![0; count] }
+/// The steps of each of `parts`, if the host computes all of them.
+fn read(graph: &Graph, uses: &[usize], parts: &[Vec<usize>]) -> Option<Vec<Rows>> {
+    let (mut all, mut inputs, mut outputs) = (vec![], 0..0, 0..0);
+    let mut dtype = None;
+    for nodes in parts {
+        let own = |value: ValueId| nodes.binary_search(&value.index()).is_ok();
+        let given = graph.inputs[inputs.end..].iter().take_while(|input| own(input.value)).count();
+        let gives = graph.outputs[outputs.end..].iter().take_while(|output| own(output.value)).count();
+        inputs = inputs.end..inputs.end + given;
+        outputs = outputs.end..outputs.end + gives;
+        let part = Part { graph, uses, nodes, inputs: inputs.clone(), outputs: &graph.outputs[outputs.clone()] };
+        let (of, rows) = part.read()?;
+        (*dtype.get_or_insert(of) == of).then_some(())?;
+        all.push(rows);
     }
-
-    /// The steps of each part, if the host computes all of them.
-    fn read(&self, graph: &Graph, uses: &[usize]) -> Option<Vec<Rows>> {
-        let (mut all, mut inputs, mut outputs) = (vec![], 0..0, 0..0);
-        let mut dtype = None;
-        for nodes in &self.nodes {
-            let own = |value: ValueId| self.of_node[value.index()] == self.of_node[nodes[0]];
-            let given = graph.inputs[inputs.end..].iter().take_while(|input| own(input.value)).count();
-            let gives = graph.outputs[outputs.end..].iter().take_while(|output| own(output.value)).count();
-            inputs = inputs.end..inputs.end + given;
-            outputs = outputs.end..outputs.end + gives;
-            let part = Part { graph, uses, nodes, inputs: inputs.clone(), outputs: &graph.outputs[outputs.clone()] };
-            let (of, rows) = part.read()?;
-            (*dtype.get_or_insert(of) == of).then_some(())?;
-            all.push(rows);
-        }
-        (inputs.end == graph.inputs.len() && outputs.end == graph.outputs.len() && !all.is_empty()).then_some(all)
-    }
-
-    fn of(graph: &Graph) -> Parts {
-        let mut first: Vec<usize> = (0..graph.nodes().len()).collect();
-        let root = |first: &mut [usize], mut node: usize| {
-            while first[node] != node {
-                first[node] = first[first[node]];
-                node = first[node];
-            }
-            node
-        };
-        for (i, node) in graph.nodes().iter().enumerate() {
-            for operand in &node.operands {
-                let (one, other) = (root(&mut first, i), root(&mut first, operand.index()));
-                first[one.max(other)] = one.min(other);
-            }
-        }
-        let mut nodes: Vec<Vec<usize>> = vec![];
-        let mut of_node = vec![0; first.len()];
-        for i in 0..first.len() {
-            if first[i] == i {
-                of_node[i] = nodes.len();
-                nodes.push(vec![]);
-            } else {
-                first[i] = first[first[i]]; // which is a root: those before are
-                of_node[i] = of_node[first[i]];
-            }
-            nodes[of_node[i]].push(i);
-        }
-        Parts { nodes, of_node }
-    }
+    (inputs.end == graph.inputs.len() && outputs.end == graph.outputs.len() && !all.is_empty()).then_some(all)
 }
 
 /// A part of a graph that has nothing to do with the others.

@@ -1,31 +1,27 @@
 //! What is computed of many small tensors, each place by itself, left to the host in one call for all of them: what an optimizer does
 //! to a model's parameters.
 //!
-//! XLA's CPU writes a loop for each tensor of another length, which takes as long for a bias as for the largest weight, and most of a
-//! model's parameters are small. Milliseconds of 142 tensors of 1,000 elements, strict, on 2 cores of a Xeon with AVX-512 (two pairs of
-//! processes in turns), and of the first call where each is 37 elements longer than the one before and all are the host's:
+//! XLA's CPU writes a loop for each tensor of another length, and runs one after the other. Milliseconds of 142 tensors of 2,000 elements
+//! each, strict, on 2 cores of a Xeon with AVX-512 (two pairs of processes in turns; the machine is noisy):
 //!
-//! |                                   | loops      | host       | first call: loops | host |
-//! |-----------------------------------|------------|------------|------------------:|-----:|
-//! | `_foreach_mul_`                   | 0.50, 0.53 | 0.31, 0.34 | 1612              | 122  |
-//! | `_foreach_lerp_`                  | 0.71, 0.80 | 1.05, 1.10 | 1985              | 168  |
-//! | `_foreach_addcmul_`               | 0.68, 0.70 | 0.45, 0.52 | 1229              | 148  |
-//! | `_foreach_sqrt`                   | 0.72, 0.78 | 0.37, 0.42 |                   |      |
-//! | `_foreach_div_`, a number each    | 0.53, 0.58 | 0.61, 0.64 | 1348              | 164  |
-//! | `_foreach_add_`                   | 0.50, 0.61 | 0.31, 0.32 | 1189              | 131  |
-//! | `_foreach_addcdiv_`, likewise     | 0.92, 1.02 | 0.81, 0.87 | 1432              | 224  |
-//! | all of a step                     | 5.0, 5.6   | 4.3, 4.6   |                   |      |
-//! | the same of 4,000 elements        | 4.2, 4.4   | 4.4, 5.9   |                   |      |
-//! | of 20,000                         | 6.9, 7.8   | 8.4, 9.2   |                   |      |
+//! |                                 | loops      | host       |
+//! |---------------------------------|------------|------------|
+//! | `_foreach_mul_`                 | 0.69, 0.62 | 0.33, 0.32 |
+//! | `_foreach_lerp_`                | 1.27, 1.07 | 1.52, 1.52 |
+//! | `_foreach_addcmul_`             | 1.14, 0.96 | 0.54, 0.48 |
+//! | `_foreach_sqrt`                 | 1.18, 1.06 | 0.45, 0.46 |
+//! | `_foreach_div_`, a number each  | 0.82, 0.69 | 0.68, 0.68 |
+//! | `_foreach_add_`                 | 0.79, 0.66 | 0.34, 0.34 |
+//! | `_foreach_addcdiv_`, likewise   | 1.64, 1.42 | 0.87, 0.88 |
+//! | these and `mul_` again          | 8.2, 7.1   | 5.1, 5.1   |
+//!
+//! All of these of 4,000 elements took 4.2 and 4.4, and 5.9 and 4.4 by the host; of 20,000 6.9 and 7.8, and 9.2 and 8.4 (an earlier build).
 
+use super::host_rows::{Asked, Calling, is_exact, told};
 use crate::measure::{ops_on_memory, unshaped};
-use crate::{Change, Changes, Class, Head};
-use ir::{
-    DType, Error, Graph, Input, InputKind, LocId, Node, Op, Operands, Output, OutputKind, Result, TensorType, Type,
-    ValueId,
-};
+use crate::{Changes, Class};
+use ir::{DType, Graph, Input, LocId, Node, Op, Operands, OutputKind, Result, TensorType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
 
 /// Name, class and reason.
 pub(super) const TOLD: (&str, Class, &str) =
@@ -46,58 +42,29 @@ pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Opt
     let (found, mut lists) = (Found::of(graph), vec![]);
     for dtype in [DType::F32, DType::F64] {
         if let Some(list) = changes.allows_alone(TOLD.1).then(|| List::of(&found, dtype)).flatten() {
-            changes.push(told(graph, &list, within));
+            changes.push(told(TOLD, graph, &list.nodes, list.nodes[0], within));
             lists.push(list);
         }
     }
     if lists.is_empty() { Ok(graph.clone()) } else { rebuilt(graph, lists) }
 }
 
-fn told(graph: &Graph, list: &List, within: Option<LocId>) -> Change {
-    let mut known = FxHashSet::default();
-    let locs = list.nodes.iter().map(|&node| within.unwrap_or(graph.nodes()[node].loc));
-    let locs = locs.filter(|&loc| known.insert(loc)).collect();
-    let before = Head::of(&graph.nodes()[list.nodes[0]].op);
-    Change { rule: TOLD.0, class: TOLD.1, locs, before, after: vec![Head::of(&Op::HostRows)] }
-}
-
 /// `graph` with a call for each list behind all else: nothing but reshapes reads what they give.
 fn rebuilt(graph: &Graph, lists: Vec<List>) -> Result<Graph> {
-    let mut to = Graph::new(graph.name.clone());
-    to.locs = graph.locs.clone();
-    let mut places: Vec<Option<ValueId>> = vec![None; graph.nodes().len()];
-    let place = |places: &[Option<ValueId>], v: ValueId| {
-        places[v.index()].ok_or_else(|| Error::internal("a value that is read before it is made"))
-    };
     let own: FxHashSet<usize> = lists.iter().flat_map(|list| list.nodes.iter().copied()).collect();
-    let mut late = vec![];
-    for (i, node) in graph.nodes().iter().enumerate().filter(|(i, _)| !own.contains(i)) {
-        match node.operands.iter().map(|v| places[v.index()]).collect::<Option<Operands>>() {
-            Some(operands) => places[i] = Some(to.push(Node { operands, ..node.clone() })),
-            None => late.push(i),
+    let (mut to, mut late) = (Calling::of(graph), vec![]);
+    for i in (0..graph.nodes().len()).filter(|i| !own.contains(i)) {
+        if to.has_operands(i) {
+            to.keep(i)?;
+        } else {
+            late.push(i);
         }
     }
     for list in lists {
-        let operands = list.given.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
-        let types = list.body.output_types().filter_map(Type::tensor).cloned().collect();
-        let (loc, bodies) = (graph.nodes()[list.nodes[0]].loc, vec![Arc::new(list.body)]);
-        let call = to.push(Node { op: Op::HostRows, operands, bodies, ty: Type::Tuple(types), loc });
-        for (index, value) in list.gives.into_iter().enumerate() {
-            let (op, node) = (Op::GetTupleElement { index }, &graph.nodes()[value]);
-            let operands = Operands::from_slice(&[call]);
-            places[value] = Some(to.push(Node { op, operands, bodies: vec![], ty: node.ty.clone(), loc: node.loc }));
-        }
+        to.call(list.nodes[0], list.asked.to, &list.asked.given, &list.gives)?;
     }
-    for i in late {
-        let node = &graph.nodes()[i];
-        let operands = node.operands.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
-        places[i] = Some(to.push(Node { operands, ..node.clone() }));
-    }
-    let inputs = graph.inputs.iter().map(|i| Ok(Input { value: place(&places, i.value)?, ..i.clone() }));
-    to.inputs = inputs.collect::<Result<_>>()?;
-    let outputs = graph.outputs.iter().map(|o| Ok(Output { value: place(&places, o.value)?, ..o.clone() }));
-    to.outputs = outputs.collect::<Result<_>>()?;
-    Ok(to.without_dead_nodes())
+    late.into_iter().try_for_each(|i| to.keep(i))?;
+    to.finish()
 }
 
 /// Ops that the host may compute, of one tensor each, with all that they have to do with.
@@ -121,21 +88,8 @@ impl<'g> Found<'g> {
         for (i, output) in graph.outputs.iter().enumerate() {
             outputs[unshaped(graph, output.value).index()].push(i);
         }
-        // Of each node the first that it has to do with.
-        let mut first: Vec<usize> = (0..count).collect();
-        let is_part: Vec<bool> = graph.nodes().iter().map(|node| is_computed(graph, node)).collect();
-        for (i, node) in graph.nodes().iter().enumerate().filter(|(i, _)| is_part[*i]) {
-            for operand in node.operands.iter().map(|v| v.index()).filter(|&operand| is_part[operand]) {
-                let (one, other) = (root(&mut first, i), root(&mut first, operand));
-                first[one.max(other)] = one.min(other);
-            }
-        }
-        let mut parts: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for i in (0..count).filter(|&i| is_part[i]) {
-            parts.entry(root(&mut first, i)).or_default().push(i);
-        }
-        let mut parts: Vec<Vec<usize>> = parts.into_values().collect();
-        parts.sort_unstable_by_key(|nodes| nodes[0]);
+        let computed: Vec<bool> = graph.nodes().iter().map(|node| is_computed(graph, node)).collect();
+        let parts = ir::parts::parts(graph, |i| computed[i]);
         Found { graph, readers, outputs, parts }
     }
 
@@ -165,14 +119,6 @@ impl<'g> Found<'g> {
     }
 }
 
-fn root(first: &mut [usize], mut node: usize) -> usize {
-    while first[node] != node {
-        first[node] = first[first[node]];
-        node = first[node];
-    }
-    node
-}
-
 /// Whether `v` is written to memory by what makes it, whoever reads it.
 fn is_made(graph: &Graph, v: ValueId) -> bool {
     let is_spread = matches!(graph.node(v).op, Op::BroadcastInDim { .. } | Op::Iota { .. } | Op::Constant(_));
@@ -187,7 +133,7 @@ fn is_computed(graph: &Graph, node: &Node) -> bool {
         return false;
     };
     let is_hosted = match &node.op {
-        Op::Unary(u) => is_float(ty) && ir::rows::of_one(*u).is_some_and(super::host_rows::is_exact),
+        Op::Unary(u) => is_float(ty) && ir::rows::of_one(*u).is_some_and(is_exact),
         Op::Binary(b) => ir::rows::of_two(*b, ty.dtype == DType::Bool).is_some(),
         Op::Compare(_) => is_float(first),
         Op::Select => true,
@@ -202,8 +148,7 @@ fn is_computed(graph: &Graph, node: &Node) -> bool {
 /// What is asked for in one call.
 struct List {
     nodes: Vec<usize>,
-    body: Graph,
-    given: Vec<ValueId>,
+    asked: Asked,
     /// The nodes whose values the body gives.
     gives: Vec<usize>,
 }
@@ -217,9 +162,9 @@ impl List {
         }
         // What several are given is nobody's to overwrite.
         let mut times: FxHashMap<ValueId, usize> = FxHashMap::default();
-        let values = parts.iter().flat_map(|part| &part.given);
+        let values = parts.iter().flat_map(|part| &part.asked.given);
         values.for_each(|&v| *times.entry(unshaped(found.graph, v)).or_default() += 1);
-        let mut all = List { nodes: vec![], body: Graph::new("list"), given: vec![], gives: vec![] };
+        let mut all = List { nodes: vec![], asked: Asked::named("list"), gives: vec![] };
         parts.iter_mut().for_each(|part| part.join(&mut all, |v| times[&unshaped(found.graph, v)] == 1));
         all.nodes.sort_unstable();
         Some(all)
@@ -231,48 +176,45 @@ impl List {
         let gives: Vec<usize> = nodes.iter().copied().filter(|&node| !found.outputs[node].is_empty()).collect();
         let whole = graph.nodes()[*gives.first()?].ty.tensor().filter(|ty| ty.dtype == dtype)?;
         nodes.iter().all(|&node| found.is_read_here(node, nodes)).then_some(())?;
-        let (to, values) = (Graph::new("list"), FxHashMap::default());
-        let mut body = Body { found, graph, whole, to, values, given: vec![] };
+        let mut body = Body { found, graph, whole, to: Asked::named("list"), values: FxHashMap::default() };
         for &node in nodes {
             body.copy(node)?;
         }
         for &node in &gives {
             let overwritten = found.mutated(node).and_then(|input| body.input_of(input));
             let kind = overwritten.map_or(OutputKind::User, OutputKind::Mutation);
-            let name = format!("made{}", body.to.outputs.len());
-            body.to.outputs.push(Output { name, kind, value: body.values[&node] });
+            body.to.give(kind, body.values[&node]);
         }
-        let Body { to: body, given, .. } = body;
-        ir::rows::hosted(&body)?;
-        Some(List { nodes: nodes.to_vec(), body, given, gives })
+        ir::rows::hosted(&body.to.to)?;
+        Some(List { nodes: nodes.to_vec(), asked: body.to, gives })
     }
 
     /// Appends it to `all`. Its outputs take the memory of what is `only` given to it.
     fn join(&mut self, all: &mut List, only: impl Fn(ValueId) -> bool) {
-        let (inputs, nodes) = (all.given.len(), all.body.nodes().len());
+        let (to, own) = (&mut all.asked, &mut self.asked);
+        let (inputs, nodes) = (to.given.len(), to.to.nodes().len());
         let at = |v: ValueId| ValueId::new(nodes + v.index());
-        for node in self.body.nodes() {
+        for node in own.to.nodes() {
             let mut node = node.clone();
             node.operands.iter_mut().for_each(|v| *v = at(*v));
             if let Op::Input { index } = &mut node.op {
                 *index += inputs;
             }
-            all.body.push(node);
+            to.to.push(node);
         }
-        for (i, input) in self.body.inputs.iter().enumerate() {
+        for (i, input) in own.to.inputs.iter().enumerate() {
             let name = format!("given{}", inputs + i);
-            all.body.inputs.push(Input { name, value: at(input.value), ..input.clone() });
+            to.to.inputs.push(Input { name, value: at(input.value), ..input.clone() });
         }
-        for output in &self.body.outputs {
+        for output in &own.to.outputs {
             let kind = match output.kind {
-                OutputKind::Mutation(input) if only(self.given[input]) => OutputKind::Mutation(inputs + input),
+                OutputKind::Mutation(input) if only(own.given[input]) => OutputKind::Mutation(inputs + input),
                 _ => OutputKind::User,
             };
-            let name = format!("made{}", all.body.outputs.len());
-            all.body.outputs.push(Output { name, kind, value: at(output.value) });
+            to.give(kind, at(output.value));
         }
+        to.given.append(&mut own.given);
         all.nodes.append(&mut self.nodes);
-        all.given.append(&mut self.given);
         all.gives.append(&mut self.gives);
     }
 }
@@ -282,9 +224,8 @@ struct Body<'g> {
     found: &'g Found<'g>,
     graph: &'g Graph,
     whole: &'g TensorType,
-    to: Graph,
+    to: Asked,
     values: FxHashMap<usize, ValueId>,
-    given: Vec<ValueId>,
 }
 
 /// The most ops on numbers, one of another, that are computed with each tensor.
@@ -294,7 +235,7 @@ impl Body<'_> {
     fn copy(&mut self, node: usize) -> Option<()> {
         let of = &self.graph.nodes()[node];
         let operands = of.operands.iter().map(|&v| self.value(v)).collect::<Option<Operands>>()?;
-        let made = self.again(of, operands);
+        let made = self.to.again(of, &operands);
         self.values.insert(node, made);
         Some(())
     }
@@ -306,17 +247,17 @@ impl Body<'_> {
         }
         let node = self.graph.node(v);
         let made = match &node.op {
-            Op::Constant(literal) if literal.is_splat() => self.again(node, Operands::new()),
+            Op::Constant(literal) if literal.is_splat() => self.to.again(node, &[]),
             Op::BroadcastInDim { .. } => {
                 let of = node.operands[0];
                 (self.graph.tensor_type(of)?.numel() == 1).then_some(())?;
                 let of = self.number(of, MOST_OF_NUMBERS);
-                self.again(node, Operands::from_slice(&[of]))
+                self.to.again(node, &[of])
             }
             _ => {
                 let is_alike = self.graph.tensor_type(v)?.shape == self.whole.shape;
                 match is_alike && self.found.is_kept(v) {
-                    true => self.input(v),
+                    true => self.to.input(self.graph, v),
                     false if is_alike && self.whole.rank() == 0 => self.number(v, MOST_OF_NUMBERS),
                     false => return None,
                 }
@@ -338,16 +279,16 @@ impl Body<'_> {
             most > 0 && is_computed(self.graph, node) && types.into_iter().all(|ty| ty.is_some_and(own))
         };
         let made = match &node.op {
-            Op::Constant(literal) if literal.is_splat() => self.again(node, Operands::new()),
+            Op::Constant(literal) if literal.is_splat() => self.to.again(node, &[]),
             Op::Reshape { .. } => {
                 let of = self.number(node.operands[0], most);
-                self.again(node, Operands::from_slice(&[of]))
+                self.to.again(node, &[of])
             }
             _ if is_computed() => {
-                let operands = node.operands.iter().map(|&v| self.number(v, most - 1)).collect();
-                self.again(node, operands)
+                let operands: Operands = node.operands.iter().map(|&v| self.number(v, most - 1)).collect();
+                self.to.again(node, &operands)
             }
-            _ => self.packed(v).unwrap_or_else(|| self.input(v)),
+            _ => self.packed(v).unwrap_or_else(|| self.to.input(self.graph, v)),
         };
         self.values.insert(v.index(), made);
         made
@@ -365,37 +306,22 @@ impl Body<'_> {
         let (of, ty) = (node.operands[0], node.ty.tensor()?);
         let fits = self.graph.tensor_type(of)?.rank() == 1 && (ty.dtype == dtype || ty.dtype == DType::F64);
         (fits && matches!(self.graph.node(of).op, Op::Input { .. })).then_some(())?;
-        let all = self.input(of);
-        let mut number = self.again(node, Operands::from_slice(&[all]));
+        let all = self.to.input(self.graph, of);
+        let mut number = self.to.again(node, &[all]);
         if let Some(node) = convert {
             let ty = Type::Tensor(TensorType { dtype, ..ty.clone() });
-            number = self.again(&Node { ty, ..node.clone() }, Operands::from_slice(&[number]));
+            number = self.to.again(&Node { ty, ..node.clone() }, &[number]);
         }
         let node = self.graph.node(v);
         let op = Op::Reshape { shape: self.graph.tensor_type(v)?.shape.clone() };
-        Some(self.again(&Node { op, ..node.clone() }, Operands::from_slice(&[number])))
-    }
-
-    fn again(&mut self, node: &Node, operands: Operands) -> ValueId {
-        self.to.push(Node { operands, loc: LocId::UNKNOWN, ..node.clone() })
-    }
-
-    /// A new input, which is given `v`.
-    fn input(&mut self, v: ValueId) -> ValueId {
-        let index = self.given.len();
-        self.given.push(v);
-        let (op, ty) = (Op::Input { index }, self.graph.ty(v).clone());
-        let node = Node { op, operands: Operands::new(), bodies: vec![], ty, loc: LocId::UNKNOWN };
-        let value = self.to.push(node);
-        self.to.inputs.push(Input { name: format!("given{index}"), kind: InputKind::User, value });
-        value
+        Some(self.to.again(&Node { op, ..node.clone() }, &[number]))
     }
 
     /// Which of its inputs is given the graph's `input`, which nothing else reads, and has the tensor's type.
     fn input_of(&self, input: ValueId) -> Option<usize> {
         let is_it = |&v: &ValueId| unshaped(self.graph, v) == input && self.graph.tensor_type(v) == Some(self.whole);
-        let index = self.given.iter().position(is_it)?;
-        let (given, readers) = (self.given[index], |v: ValueId| &self.found.readers[v.index()]);
+        let index = self.to.given.iter().position(is_it)?;
+        let (given, readers) = (self.to.given[index], |v: ValueId| &self.found.readers[v.index()]);
         let is_only_read_here = readers(given).iter().all(|reader| self.values.contains_key(reader))
             && (given == input || readers(input).len() == 1);
         (is_only_read_here && self.found.outputs[input.index()].is_empty()).then_some(index)

@@ -33,19 +33,17 @@
 //! | of 8x64x56x56                                | 5.2   | 7.1   | 5.5  | 4.9   | 648                        | 430  |
 //! | group norm of 8x64x32x32                     | 2.9   | 0.76  | 3.1  | 0.58  | 771                        | 698  |
 
+mod call;
 mod region;
 
+pub(super) use self::call::{Asked, Calling, told};
 pub(super) use self::region::is_exact;
-use self::region::{Item, Region, Regions};
+use self::region::{Item, Regions};
 use super::rebuild::Rebuild;
 use super::{Reduction, Rewrite, Rule};
-use crate::{Change, Changes, Class, Head};
+use crate::{Changes, Class};
 use ir::op::Reducer;
-use ir::{
-    Builder, Error, Graph, Input, InputKind, LocId, Node, Op, Operands, Output, OutputKind, Result, TensorType, Type,
-    ValueId,
-};
-use std::sync::Arc;
+use ir::{Builder, Graph, InputKind, LocId, Node, Op, OutputKind, Result, TensorType, ValueId};
 
 /// Name, class and reason.
 pub(super) const TOLD: (&str, Class, &str) = (
@@ -72,7 +70,7 @@ pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Opt
         let is_seed = node.is_some_and(|node| is_of_rows(graph, &graph.nodes()[node]));
         let found = node.filter(|_| is_seed && changes.allows_alone(TOLD.1)).and_then(|node| regions.grow(node));
         if let Some(region) = found {
-            changes.push(told(graph, &region, within));
+            changes.push(told(TOLD, graph, &region.nodes, region.seed, within));
             regions.settle(region, at);
         } else {
             at += 1;
@@ -126,53 +124,16 @@ fn in_turn(to: &mut Rebuild, site: &Reduction<'_>) -> Result<Option<ValueId>> {
     to.splice(&b.finish(), &[site.input]).map(Some)
 }
 
-fn told(graph: &Graph, region: &Region, within: Option<LocId>) -> Change {
-    let mut locs: Vec<LocId> = Vec::new();
-    for &node in &region.nodes {
-        let loc = within.unwrap_or(graph.nodes()[node].loc);
-        if !locs.contains(&loc) {
-            locs.push(loc);
-        }
-    }
-    let before = Head::of(&graph.nodes()[region.seed].op);
-    Change { rule: TOLD.0, class: TOLD.1, locs, before, after: vec![Head::of(&Op::HostRows)] }
-}
-
 /// `graph` in the order, and with the calls, of `regions`.
 fn rebuilt(graph: &Graph, regions: Regions<'_>) -> Result<Graph> {
-    let mut to = Graph::new(graph.name.clone());
-    to.locs = graph.locs.clone();
-    let mut places: Vec<Option<ValueId>> = vec![None; graph.nodes().len()];
-    let place = |places: &[Option<ValueId>], v: ValueId| {
-        places[v.index()].ok_or_else(|| Error::internal("a value that is read before it is made"))
-    };
+    let mut to = Calling::of(graph);
     for item in regions.into_items() {
         match item {
-            Item::Node(i) => {
-                let node = &graph.nodes()[i];
-                let operands = node.operands.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
-                places[i] = Some(to.push(Node { operands, ..node.clone() }));
-            }
-            Item::Region(region) => {
-                let region = *region;
-                let operands = region.given.iter().map(|&v| place(&places, v)).collect::<Result<Operands>>()?;
-                let types = region.body.output_types().filter_map(Type::tensor).cloned().collect();
-                let (loc, bodies) = (graph.nodes()[region.seed].loc, vec![Arc::new(region.body)]);
-                let call = to.push(Node { op: Op::HostRows, operands, bodies, ty: Type::Tuple(types), loc });
-                for (index, value) in region.gives.into_iter().enumerate() {
-                    let (op, node) = (Op::GetTupleElement { index }, &graph.nodes()[value]);
-                    let operands = Operands::from_slice(&[call]);
-                    let made = Node { op, operands, bodies: vec![], ty: node.ty.clone(), loc: node.loc };
-                    places[value] = Some(to.push(made));
-                }
-            }
+            Item::Node(i) => to.keep(i)?,
+            Item::Region(region) => to.call(region.seed, region.body, &region.given, &region.gives)?,
         }
     }
-    let inputs = graph.inputs.iter().map(|i| Ok(Input { value: place(&places, i.value)?, ..i.clone() }));
-    to.inputs = inputs.collect::<Result<_>>()?;
-    let outputs = graph.outputs.iter().map(|o| Ok(Output { value: place(&places, o.value)?, ..o.clone() }));
-    to.outputs = outputs.collect::<Result<_>>()?;
-    Ok(to.without_dead_nodes())
+    to.finish()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
 use crate::{Options, Platform, formulate};
-use ir::{Binary, Builder, Comparison, Number, Unary};
+use ir::{Binary, Builder, Comparison, InputKind, Number, Unary};
 
 /// Of a model's parameters, one of which is a number.
 const SHAPES: [&[usize]; 6] = [&[40, 20], &[20], &[3, 4, 5], &[], &[1, 1], &[2000]];

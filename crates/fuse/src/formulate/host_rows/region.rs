@@ -1,9 +1,9 @@
 //! Which ops around a reduction of rows are computed in the same pass.
 
-use super::MOST_OPS;
+use super::{Asked, MOST_OPS};
 use crate::measure::{is_elementwise, is_moved, ops_on_memory};
 use ir::op::Reducer;
-use ir::{DType, Dims, Graph, Input, InputKind, Node, Op, Operands, Output, OutputKind, TensorType, ValueId};
+use ir::{DType, Dims, Graph, Node, Op, Operands, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BinaryHeap;
 
@@ -366,14 +366,8 @@ impl<'a, 'g> Growing<'a, 'g> {
             }
         }
         nodes.retain(|node| self.own.contains(node));
-        let mut body = Body {
-            graph,
-            whole: &self.whole,
-            own: &self.own,
-            to: Graph::new("rows"),
-            values: FxHashMap::default(),
-            given: vec![],
-        };
+        let mut body =
+            Body { graph, whole: &self.whole, own: &self.own, to: Asked::named("rows"), values: FxHashMap::default() };
         for &node in &nodes {
             body.copy(node);
         }
@@ -383,10 +377,11 @@ impl<'a, 'g> Growing<'a, 'g> {
         };
         nodes.retain(|node| !again.contains(node));
         let gives: Vec<usize> = nodes.iter().copied().filter(is_read).collect();
-        for (i, &node) in gives.iter().enumerate() {
-            body.give(i, node)?;
+        for node in &gives {
+            let value = *body.values.get(node)?;
+            body.to.give(OutputKind::User, value);
         }
-        let Body { to, given, .. } = body;
+        let Asked { to, given } = body.to;
         let body = to.without_dead_nodes();
         ir::rows::hosted(&body)?;
         let region = Region { seed, nodes, body, given, gives };
@@ -436,9 +431,8 @@ struct Body<'a> {
     graph: &'a Graph,
     whole: &'a TensorType,
     own: &'a FxHashSet<usize>,
-    to: Graph,
+    to: Asked,
     values: FxHashMap<usize, ValueId>,
-    given: Vec<ValueId>,
 }
 
 impl Body<'_> {
@@ -446,7 +440,7 @@ impl Body<'_> {
     fn copy(&mut self, node: usize) {
         let of = &self.graph.nodes()[node];
         let operands: Operands = of.operands.iter().map(|&v| self.value(v)).collect();
-        let made = self.to.push(Node { operands, loc: ir::LocId::UNKNOWN, ..of.clone() });
+        let made = self.to.again(of, &operands);
         self.values.insert(node, made);
     }
 
@@ -457,14 +451,14 @@ impl Body<'_> {
         }
         let node = self.graph.node(v);
         let made = match &node.op {
-            Op::Constant(literal) if literal.is_splat() => self.again(node, &[]),
+            Op::Constant(literal) if literal.is_splat() => self.to.again(node, &[]),
             Op::BroadcastInDim { .. } if !self.own.contains(&v.index()) && self.is_spread(node) => {
                 let of = node.operands[0];
                 let number = matches!(&self.graph.node(of).op, Op::Constant(literal) if literal.is_splat());
-                let of = if number { self.value(of) } else { self.input(of) };
-                self.again(node, &[of])
+                let of = if number { self.value(of) } else { self.to.input(self.graph, of) };
+                self.to.again(node, &[of])
             }
-            _ => self.input(v),
+            _ => self.to.input(self.graph, v),
         };
         self.values.insert(v.index(), made);
         made
@@ -475,32 +469,5 @@ impl Body<'_> {
         let numel = |ty: &TensorType| ty.numel();
         let is_number = self.graph.tensor_type(node.operands[0]).map(numel) == Some(1);
         is_number || node.ty.tensor().is_some_and(|ty| ty.shape == self.whole.shape)
-    }
-
-    fn again(&mut self, node: &Node, operands: &[ValueId]) -> ValueId {
-        let operands = Operands::from_slice(operands);
-        self.to.push(Node { operands, loc: ir::LocId::UNKNOWN, ..node.clone() })
-    }
-
-    /// A new input, which is given `v`. Broadcasts have each their own.
-    fn input(&mut self, v: ValueId) -> ValueId {
-        let index = self.given.len();
-        self.given.push(v);
-        let node = Node {
-            op: Op::Input { index },
-            operands: Operands::new(),
-            bodies: vec![],
-            ty: self.graph.ty(v).clone(),
-            loc: ir::LocId::UNKNOWN,
-        };
-        let value = self.to.push(node);
-        self.to.inputs.push(Input { name: format!("given{index}"), kind: InputKind::User, value });
-        value
-    }
-
-    fn give(&mut self, i: usize, node: usize) -> Option<()> {
-        let value = *self.values.get(&node)?;
-        self.to.outputs.push(Output { name: format!("made{i}"), kind: OutputKind::User, value });
-        Some(())
     }
 }

@@ -301,12 +301,6 @@ impl Plan {
         self.dense[operand]
     }
 
-    /// Whether an operand holds an element for each place of all rows.
-    pub(super) fn is_read_in_rows(&self, operand: usize) -> bool {
-        let of = self.rows.operands[operand];
-        of.has != 0 && !of.truths && self.dense[operand]
-    }
-
     /// Where row `row` of an operand begins.
     pub(super) fn row(&self, operand: usize, mut row: usize) -> usize {
         let mut at = 0;
