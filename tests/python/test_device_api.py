@@ -336,6 +336,24 @@ print("aten::tanh.default" in {event.name for event in profile.events()})
     assert done.stdout.split("\n")[-2] == "True", done.stderr
 
 
+def test_eager_ops_do_not_import_torch_dynamo() -> None:
+    # Which takes a second. Once somebody has, it guards meta kernels as ever.
+    script = """
+import sys, torch
+from torchtpu._meta_kernels import _guards
+x = torch.ones(4, 4, device="tpu", requires_grad=True)
+y = torch.nn.functional.gelu(torch.nn.functional.layer_norm(x @ x, (4,)) * 2 + 1).softmax(0) / x
+y[y > 0.1].sum().backward()
+print("torch._dynamo" in sys.modules)
+import torch._dynamo
+disabled = lambda kernel: getattr(kernel, "__dynamo_disable", None)
+guarded = lambda: any(hasattr(disabled(kernel), "_torchdynamo_disable") for _, kernel in _guards())
+print(guarded(), (x.detach()[0, :2] * 2.5).tolist(), guarded())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["False", "False [2.5, 2.5] True"], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "first",
     ["import torchtpu; torchtpu.eager_mode('strict')", "from torchtpu import device", "import torchtpu.device"],

@@ -30,8 +30,8 @@ pub(super) const TOLD: (&str, Class, &str) =
 /// Tensors from which it is worth a call.
 const FEWEST: usize = 4;
 
-/// The most elements of each. XLA runs a program that is a call and no more on the thread that starts it, so that nobody goes on
-/// meanwhile, and computes larger tensors in registers.
+/// The most elements of each. Steps of an optimizer over larger tensors take longer than by XLA's loops, which compute in registers, and
+/// while others call on.
 const MOST: usize = 1 << 11;
 
 /// `graph`, for a platform where the host takes calls, with what is computed place by place of many tensors left to it.
