@@ -1,10 +1,11 @@
 //! Memory that the CPU plugin gives back and asks for again in the next call.
 //!
-//! XLA's CPU client asks the C library for each result, and for all temporaries of a program at once, in every call. From
-//! 32 MiB on glibc asks the system then, whose pages are new each time and cost more than filling them. Here blocks are
-//! kept: as much as the plugin had in use at once, until nobody wanted them for some seconds.
+//! XLA's CPU client asks the C library for each result, and for all temporaries of a program at once, in every call. What
+//! glibc then asks the system for, and what it had given back from its end, are pages that are new each time and cost more
+//! than filling them. Here blocks are kept: as much as the plugin had in use at once, until nobody wanted them for some
+//! seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::thread;
@@ -14,8 +15,11 @@ use std::{mem, ptr};
 use super::imports;
 use super::locked::Locked;
 
-/// Bytes from which on blocks are kept. Smaller ones the C library keeps itself.
-const LEAST: usize = 1 << 20;
+/// Bytes from which on blocks are kept. Smaller ones the C library keeps itself, mostly.
+const LEAST: usize = 1 << 15;
+/// Blocks beyond which there are no more than the C library's: the system counts mappings, and lets a process have 65,530 by
+/// default.
+const MOST_BLOCKS: usize = 1 << 14;
 /// What blocks and their sizes are multiples of.
 const PAGE: usize = 4096;
 /// Linux's large pages, by which large blocks are aligned.
@@ -50,7 +54,7 @@ pub struct MemoryPool {
 
 /// How large the pool of the process is.
 pub fn size() -> MemoryPool {
-    POOL.with(|pool| MemoryPool { lent: pool.lent_bytes, kept: pool.kept_bytes })
+    POOL.with(|pool| MemoryPool { lent: pool.lent_bytes, kept: pool.kept.bytes })
 }
 
 /// Gives the system what the pool of the process keeps.
@@ -94,15 +98,16 @@ unsafe extern "C" fn release(at: *mut c_void) {
     }
 }
 
-/// A block of so many bytes; none if the system has none.
+/// A block of so many bytes; none if the system has none, or there are too many.
 fn take(size: usize) -> Option<usize> {
     let size = size.checked_next_multiple_of(PAGE)?;
-    let left = match POOL.with(|pool| pool.lend_kept(size).ok_or_else(|| pool.make_room(size))) {
+    let found = POOL.with(|pool| pool.lend_kept(size).ok_or_else(|| (pool.make_room(size), pool.has_place())));
+    let (left, has_place) = match found {
         Ok(block) => return Some(block),
-        Err(left) => left,
+        Err(missed) => missed,
     };
     unmap(left);
-    let block = map(size)?;
+    let block = if has_place { map(size) } else { None }?;
     POOL.with(|pool| pool.lend(block, size));
     Some(block)
 }
@@ -124,7 +129,7 @@ fn tend() {
         let (left, is_over) = POOL.with(|pool| {
             let left = pool.leave(|since| now.duration_since(since) >= PATIENCE);
             pool.forget_most();
-            pool.is_tended = !pool.kept.is_empty();
+            pool.is_tended = !pool.kept.by_age.is_empty();
             (left, !pool.is_tended)
         });
         unmap(left);
@@ -140,10 +145,8 @@ type Block = (usize, usize);
 struct Pool {
     /// Sizes of blocks in use, by address.
     lent: BTreeMap<usize, usize>,
-    /// Since when the others are kept, by size and address.
-    kept: BTreeMap<(usize, usize), Instant>,
+    kept: Kept,
     lent_bytes: usize,
-    kept_bytes: usize,
     /// Most bytes in use at once lately, and in the time before.
     most: [usize; 2],
     /// Whether a thread looks after what is kept.
@@ -152,31 +155,19 @@ struct Pool {
 
 impl Pool {
     const fn new() -> Pool {
-        Pool {
-            lent: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            lent_bytes: 0,
-            kept_bytes: 0,
-            most: [0; 2],
-            is_tended: false,
-        }
+        Pool { lent: BTreeMap::new(), kept: Kept::new(), lent_bytes: 0, most: [0; 2], is_tended: false }
     }
 
     /// Whether there may be `more` bytes in blocks than there are.
     fn may_grow(&self, more: usize) -> bool {
         let most = self.most[0].max(self.most[1]).max(self.lent_bytes + more);
-        self.lent_bytes + self.kept_bytes + more <= most + most / 8 + SPARE
+        self.lent_bytes + self.kept.bytes + more <= most + most / 8 + SPARE
     }
 
     /// A kept block of at least `size` bytes and not many more.
     fn lend_kept(&mut self, size: usize) -> Option<usize> {
-        let (&(length, block), _) = self.kept.range((size, 0)..).next()?;
         let most = if self.may_grow(size) { size + size / 8 } else { size.saturating_mul(2) };
-        if length > most {
-            return None;
-        }
-        self.kept.remove(&(length, block));
-        self.kept_bytes -= length;
+        let (block, length) = self.kept.take(size, most)?;
         self.lend(block, length);
         Some(block)
     }
@@ -191,41 +182,74 @@ impl Pool {
     fn keep(&mut self, block: usize) -> bool {
         let Some(length) = self.lent.remove(&block) else { return false };
         self.lent_bytes -= length;
-        self.kept_bytes += length;
-        self.kept.insert((length, block), Instant::now());
+        self.kept.insert((block, length), Instant::now());
         true
+    }
+
+    /// Whether one more block may be mapped.
+    fn has_place(&self) -> bool {
+        self.lent.len() + self.kept.by_age.len() < MOST_BLOCKS
     }
 
     /// Kept blocks, the oldest first, to be given back before there is one of `size` bytes more.
     fn make_room(&mut self, size: usize) -> Vec<Block> {
         let mut left = Vec::new();
-        if self.may_grow(size) {
-            return left;
-        }
-        let mut by_age: Vec<_> = self.kept.iter().map(|(&block, &since)| (since, block)).collect();
-        by_age.sort_unstable();
-        for (_, (length, block)) in by_age {
-            if self.may_grow(size) {
-                break;
-            }
-            self.kept.remove(&(length, block));
-            self.kept_bytes -= length;
-            left.push((block, length));
+        while !(self.may_grow(size) && self.has_place())
+            && let Some(block) = self.kept.take_oldest(|_| true)
+        {
+            left.push(block);
         }
         left
     }
 
-    /// Those of the kept blocks that are to go, by since when they are there.
+    /// Those of the kept blocks that are to go, by since when they are there: the oldest.
     fn leave(&mut self, goes: impl Fn(Instant) -> bool) -> Vec<Block> {
-        let left: Vec<Block> =
-            self.kept.extract_if(.., |_, since| goes(*since)).map(|((length, at), _)| (at, length)).collect();
-        self.kept_bytes -= left.iter().map(|&(_, length)| length).sum::<usize>();
-        left
+        std::iter::from_fn(|| self.kept.take_oldest(&goes)).collect()
     }
 
     /// What was in use at once before the time before counts no more.
     fn forget_most(&mut self) {
         self.most = [self.lent_bytes, self.most[0]];
+    }
+}
+
+/// Blocks that nobody uses.
+struct Kept {
+    /// Since when, by size and address.
+    by_size: BTreeMap<(usize, usize), Instant>,
+    /// The same by age, with size and address.
+    by_age: BTreeSet<(Instant, usize, usize)>,
+    bytes: usize,
+}
+
+impl Kept {
+    const fn new() -> Kept {
+        Kept { by_size: BTreeMap::new(), by_age: BTreeSet::new(), bytes: 0 }
+    }
+
+    fn insert(&mut self, (block, length): Block, since: Instant) {
+        self.by_size.insert((length, block), since);
+        self.by_age.insert((since, length, block));
+        self.bytes += length;
+    }
+
+    /// The least block of at least `least` bytes, if it has at most `most`.
+    fn take(&mut self, least: usize, most: usize) -> Option<Block> {
+        let (&(length, block), &since) = self.by_size.range((least, 0)..).next()?;
+        (length <= most).then(|| self.remove(since, length, block))
+    }
+
+    /// The block that is there longest, if it goes by since when.
+    fn take_oldest(&mut self, goes: impl Fn(Instant) -> bool) -> Option<Block> {
+        let &(since, length, block) = self.by_age.first()?;
+        goes(since).then(|| self.remove(since, length, block))
+    }
+
+    fn remove(&mut self, since: Instant, length: usize, block: usize) -> Block {
+        self.by_size.remove(&(length, block));
+        self.by_age.remove(&(since, length, block));
+        self.bytes -= length;
+        (block, length)
     }
 }
 
@@ -276,11 +300,11 @@ mod tests {
         lend_new(&mut pool, 1, 80 * MIB);
         assert!(!pool.keep(2), "never lent");
         assert!(pool.keep(1) && !pool.keep(1), "lent once");
-        assert_eq!((pool.lent_bytes, pool.kept_bytes), (0, 80 * MIB));
+        assert_eq!((pool.lent_bytes, pool.kept.bytes), (0, 80 * MIB));
         assert_eq!(pool.lend_kept(81 * MIB), None);
         assert_eq!(pool.lend_kept(8 * MIB), None);
         assert_eq!(pool.lend_kept(72 * MIB), Some(1));
-        assert_eq!((pool.lent_bytes, pool.kept_bytes), (80 * MIB, 0));
+        assert_eq!((pool.lent_bytes, pool.kept.bytes), (80 * MIB, 0));
     }
 
     #[test]
@@ -300,9 +324,20 @@ mod tests {
             let left = lend_new(&mut pool, i, (400 + i * 100) * MIB);
             let oldest_first: Vec<usize> = left.iter().map(|&(block, _)| block).collect();
             assert!(oldest_first.is_sorted());
-            assert!(pool.lent_bytes + pool.kept_bytes <= (400 + i * 100) * MIB / 8 * 9 + SPARE);
+            assert!(pool.lent_bytes + pool.kept.bytes <= (400 + i * 100) * MIB / 8 * 9 + SPARE);
             assert!(pool.keep(i));
         }
+    }
+
+    #[test]
+    fn there_are_no_more_blocks_than_the_system_maps() {
+        let mut pool = Pool::new();
+        (0..MOST_BLOCKS).for_each(|block| pool.lend(block, LEAST));
+        assert_eq!(pool.make_room(LEAST), []);
+        assert!(!pool.has_place());
+        assert!(pool.keep(7) && pool.keep(3));
+        assert_eq!(pool.make_room(2 * LEAST), [(7, LEAST)], "the oldest makes room");
+        assert!(pool.has_place());
     }
 
     #[test]
@@ -323,7 +358,7 @@ mod tests {
         let between = Instant::now();
         assert!(pool.keep(2));
         assert_eq!(pool.leave(|since| since < between), [(1, 64 * MIB)]);
-        assert_eq!(pool.kept_bytes, 320 * MIB);
+        assert_eq!(pool.kept.bytes, 320 * MIB);
         pool.forget_most();
         assert!(pool.may_grow(64 * MIB));
         pool.forget_most();
