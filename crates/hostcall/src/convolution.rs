@@ -359,32 +359,36 @@ mod tests {
     fn tasks_cover_the_result_once() {
         for (it, threads) in some() {
             let tasks = it.tasks(threads);
-            let mut seen = std::collections::HashMap::new();
+            let (images, windows) = (it.images, it.windows());
+            // Where the result has no such dimension, a task has all of it.
+            let (extents, all) = match it.computes {
+                Computes::Map => ([it.features, images, 1, windows], it.map_len()),
+                Computes::Image => ([it.channels, images, 1, 1], it.image_len().map(|len| len / it.plane())),
+                Computes::Kernel => {
+                    let taps = it.taps();
+                    ([it.channels, it.features, images, windows], it.kernel_len().map(|n| n / taps * images * windows))
+                }
+            };
+            let mut seen = vec![0; it.groups * extents.iter().product::<usize>()];
             for task in &tasks {
-                for group in task.groups.clone() {
-                    let (c, f) = (task.channels.clone(), task.features.clone());
-                    let (images, windows) = (task.columns.images.clone(), task.columns.windows.clone());
-                    let terms = images.clone().flat_map(|i| windows.clone().map(move |w| (i, w)));
-                    // Where the result has no such dimension, a task has all of it.
-                    let (x, y, z): (_, _, Vec<_>) = match it.computes {
-                        Computes::Map => (f, images, windows.map(|w| (0, w)).collect()),
-                        Computes::Image => (c, images, vec![(0, 0)]),
-                        Computes::Kernel => (c, f, terms.collect()),
-                    };
-                    for (x, y) in x.flat_map(|x| y.clone().map(move |y| (x, y))) {
-                        z.iter().for_each(|z| *seen.entry((group, x, y, *z)).or_insert(0) += 1);
+                let (c, f) = (task.channels.clone(), task.features.clone());
+                let Columns { images, windows, .. } = task.columns.clone();
+                let [x, y, z, w] = match it.computes {
+                    Computes::Map => [f, images, 0..1, windows],
+                    Computes::Image => [c, images, 0..1, 0..1],
+                    Computes::Kernel => [c, f, images, windows],
+                };
+                for (group, x) in task.groups.clone().flat_map(|group| x.clone().map(move |x| (group, x))) {
+                    for (y, z) in y.clone().flat_map(|y| z.clone().map(move |z| (y, z))) {
+                        let row = ((group * extents[0] + x) * extents[1] + y) * extents[2] + z;
+                        seen[row * extents[3]..][w.clone()].iter_mut().for_each(|times| *times += 1);
                     }
                 }
             }
-            let all = match it.computes {
-                Computes::Map => it.map_len(),
-                Computes::Image => it.image_len().map(|len| len / it.plane()),
-                Computes::Kernel => it.kernel_len().map(|len| len / it.taps() * it.images * it.windows()),
-            };
             assert_eq!(Some(seen.len()), all, "{it:?}");
             let sums = tasks.iter().filter(|task| it.is_part_of_sum(task)).count();
             assert!(sums == 0 || sums == tasks.len(), "{it:?}");
-            assert!(seen.values().all(|&times| times == 1), "{it:?}");
+            assert!(seen.iter().all(|&times| times == 1), "{it:?}");
             assert!(tasks.len() <= 4 * threads.max(it.images), "{} tasks of {it:?}", tasks.len());
         }
         let small = convolution(Computes::Map, [1, 1, 4, 4], 4);

@@ -258,35 +258,31 @@ fn added(finish: Finish, features: usize, len: usize) -> Vec<Vec<f32>> {
 #[test]
 fn results_are_finished_in_the_call() {
     let client = client_with_products(4);
-    for finish in finishes() {
-        // Cut by rows, by columns, and by products.
-        for (m, n, k, count) in [(300, 17, 260, 1), (40, 500, 90, 1), (64, 32, 40, 12), (1, 3, 2, 1)] {
-            let batch = vec![Batch { size: count, lhs: m * k, rhs: 0 }];
-            let it = Product { m, n, k, lhs: rows(k), rhs: rows(n), batch };
-            let (mut a, b, added) = (numbers(count * m * k, 1), numbers(k * n, 2), added(finish, n, count * m * n));
-            a[0] = f32::NAN;
-            let mut wanted = expected(&it, &a, &b);
+    // Cut by rows, by columns, and by products.
+    for (m, n, k, count) in [(300, 17, 260, 1), (40, 500, 90, 1), (64, 32, 40, 12), (1, 3, 2, 1)] {
+        let batch = vec![Batch { size: count, lhs: m * k, rhs: 0 }];
+        let it = Product { m, n, k, lhs: rows(k), rhs: rows(n), batch };
+        let (mut a, b) = (numbers(count * m * k, 1), numbers(k * n, 2));
+        a[0] = f32::NAN;
+        let product = expected(&it, &a, &b);
+        for finish in finishes() {
+            let (mut wanted, added) = (product.clone(), added(finish, n, count * m * n));
             finish_by_definition(finish, &mut wanted, &added, |i| i % n);
-            let got = call(
-                &client,
-                &it.encode(),
-                Product::TARGET,
-                finish,
-                [(&a, &[count, m, k]), (&b, &[k, n])],
-                &added,
-                &[count, m, n],
-            );
+            let own: [(&[f32], &[usize]); 2] = [(&a, &[count, m, k]), (&b, &[k, n])];
+            let got = call(&client, &it.encode(), Product::TARGET, finish, own, &added, &[count, m, n]);
             assert!(same(&got, &wanted), "{it:?} {finish:?}");
         }
-        for it in convolutions().into_iter().filter(|it| it.computes == Computes::Map) {
-            let [image, map, kernel] = shapes(&it);
-            let len = |shape: [usize; 3]| shape.iter().product::<usize>();
-            let (mut x, mut k, mut wanted) = (numbers(len(image), 1), numbers(len(kernel), 3), vec![0.0; len(map)]);
-            let added = added(finish, map[1], len(map));
-            related(&it, &mut x, &mut wanted, &mut k);
+    }
+    for it in convolutions().into_iter().filter(|it| it.computes == Computes::Map) {
+        let [image, map, kernel] = shapes(&it);
+        let len = |shape: [usize; 3]| shape.iter().product::<usize>();
+        let (mut x, mut k, mut convolved) = (numbers(len(image), 1), numbers(len(kernel), 3), vec![0.0; len(map)]);
+        related(&it, &mut x, &mut convolved, &mut k);
+        for finish in finishes() {
+            let (mut wanted, added) = (convolved.clone(), added(finish, map[1], len(map)));
             finish_by_definition(finish, &mut wanted, &added, |i| i / map[2] % map[1]);
-            let got =
-                call(&client, &it.encode(), Convolution::TARGET, finish, [(&x, &image), (&k, &kernel)], &added, &map);
+            let own: [(&[f32], &[usize]); 2] = [(&x, &image), (&k, &kernel)];
+            let got = call(&client, &it.encode(), Convolution::TARGET, finish, own, &added, &map);
             assert!(same(&got, &wanted), "{it:?} {finish:?}");
         }
     }
