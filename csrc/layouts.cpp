@@ -56,10 +56,11 @@ void register_layouts() {
   rows.fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   quantized.fallback(CppFunction::makeFromBoxedFunction<&refuse_quantized>());
   nested.fallback(CppFunction::makeFromBoxedFunction<&refuse_nested>());
-  // Those of which PyTorch has other kernels for nested tensors: a fallback does not go before what composes them of others.
-  static Library composed(Library::IMPL, "aten", c10::DispatchKey::NestedTensorPrivateUse1, __FILE__, __LINE__);
-  for (const char* op : {"linear", "matmul", "matmul.out", "chunk", "narrow"}) {
-    composed.impl(op, CppFunction::makeFromBoxedFunction<&refuse_nested>());
+  // Those that would make one: autograd asks a result for its sizes where nothing may be raised.
+  static Library makers(Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  for (const char* op :
+       {"_nested_tensor_from_tensor_list", "_nested_tensor_from_mask", "_nested_from_padded", "_nested_view_from_buffer"}) {
+    makers.impl(op, CppFunction::makeFromBoxedFunction<&refuse_nested>());
   }
 }
 

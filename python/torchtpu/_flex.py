@@ -3,57 +3,19 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey
 
-MODULE = "torch.nn.attention.flex_attention"
+from torchtpu._late import when_imported
+
 AUTOCAST: Any = DispatchKey.__members__["AutocastPrivateUse1"]
 
 
 def let_in() -> None:
-    """Called before the module is imported, as a rule: it is large, and few programs use it."""
-    if module := sys.modules.get(MODULE):
-        _extend(module)
-    else:
-        sys.meta_path.insert(0, _Extends())
-
-
-class _Extends(MetaPathFinder):
-    """Stays until the module is there: specs are looked for by those, too, who load nothing."""
-
-    def __init__(self) -> None:
-        self._asks_others = False
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != MODULE or self._asks_others:
-            return None
-        self._asks_others = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._asks_others = False
-        if spec and spec.loader:
-            run: Callable[[ModuleType], None] = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                run(module)
-                _extend(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    when_imported("torch.nn.attention.flex_attention", _extend)
 
 
 def _extend(module: Any) -> None:

@@ -26,7 +26,7 @@ from torch.multiprocessing import reductions
 from torch.utils._contextlib import _DecoratorContextManager
 from torch.utils.dlpack import DLDeviceType
 
-from torchtpu import _accelerator, _fallback, _flex, _meta_kernels, _native, _stats
+from torchtpu import _accelerator, _fallback, _flex, _jagged, _meta_kernels, _native, _stats
 from torchtpu._errors import Error, UnsupportedOp
 
 Mode = Literal["debug", "strict", "fused"]
@@ -58,6 +58,7 @@ def register() -> None:
     _keep_from_other_processes()
     _pass_autocast()
     _flex.let_in()
+    _jagged.let_in()
     _accelerator.settle()
     _meta_kernels.wait_for_dynamo()
     if mode := os.environ.get("TORCHTPU_EAGER_MODE"):

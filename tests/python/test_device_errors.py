@@ -326,12 +326,12 @@ OTHER_LAYOUTS: dict[str, Callable[[], Any]] = {
     "moved": lambda: rows("cpu").to_sparse().to("tpu"),
     "used": lambda: rows("cpu").to_sparse_csr().to("tpu") @ rows("tpu").T,
     "embedding": lambda: F.embedding(places("tpu", 0, 1), rows("tpu").requires_grad_(), sparse=True).sum().backward(),
-    "nested": lambda: torch.nested.nested_tensor([rows("tpu")]) + 1,
-    "nested in a layer": lambda: F.linear(torch.nested.nested_tensor([rows("tpu")]), rows("tpu")),
-    "nested in a product": lambda: torch.nested.nested_tensor([rows("tpu")]) @ rows("tpu").T,
-    "nested and in chunks": lambda: torch.nested.nested_tensor([rows("tpu")]).chunk(2),
-    "nested and narrowed": lambda: torch.nested.nested_tensor([rows("tpu")]).narrow(0, 0, 1),
-    "nested and printed": lambda: str(torch.nested.nested_tensor([rows("tpu")])),
+    "nested": lambda: torch.nested.nested_tensor([rows("tpu")]),
+    "nested and trained": lambda: torch.nested.nested_tensor([rows("tpu")], requires_grad=True),
+    "nested of what is trained": lambda: torch.nested.as_nested_tensor([rows("tpu").requires_grad_()]),
+    "nested and moved": lambda: torch.nested.nested_tensor([rows("cpu")]).to("tpu"),
+    "nested, trained and moved": lambda: torch.nested.nested_tensor([rows("cpu")], requires_grad=True).to("tpu"),
+    "nested of padded rows": lambda: torch._nested_tensor_from_mask(rows("tpu")[None], rows("tpu")[None, :, 0] > -1),
     "quantize_per_tensor": lambda: torch.quantize_per_tensor(rows("tpu"), 0.1, 0, torch.qint8),
 }
 

@@ -55,6 +55,7 @@ mod grad_scaler;
 mod grouped_mm;
 mod histogram;
 mod index;
+mod jagged;
 mod join;
 mod logic;
 mod loss;
@@ -322,6 +323,7 @@ static FAMILIES: &[(&str, &[OpDef])] = &[
     ("histogram", histogram::OPS),
     ("index", index::OPS),
     ("index_slices", index::slices::OPS),
+    ("jagged", jagged::OPS),
     ("join", join::OPS),
     ("ldl", linalg::LDL),
     ("least_squares", linalg::LEAST_SQUARES),
