@@ -76,6 +76,8 @@ void register_autocast() {
 #define WIDEST(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_PROMOTE(WIDEST)
 #undef WIDEST
+  // As on the CPU. What it is made of rounds the logarithms to the logits' type, which it asks for.
+  KERNEL_PRIVATEUSEONE(cross_entropy_loss, fp32)
   m.impl("binary_cross_entropy", &refuse_binary_cross_entropy);
   register_torchvision();
 }

@@ -104,6 +104,13 @@ inline bool is_lengths(const c10::Argument& argument) {
       name.substr(name.size() - end.size()) == end;
 }
 
+// Of numbers drawn at random: an integer that is so called, which is a number as those of floats are.
+inline bool is_bound(const c10::Argument& argument, const c10::Type& type) {
+  const auto& name = argument.name();
+  const bool is_integer = type.kind() == c10::TypeKind::IntType || type.kind() == c10::TypeKind::SymIntType;
+  return is_integer && (name == "low" || name == "high" || name == "from" || name == "to");
+}
+
 inline Argument describe(const c10::Argument& argument) {
   Argument result;
   auto type = argument.real_type();
@@ -112,7 +119,7 @@ inline Argument describe(const c10::Argument& argument) {
     result.elements = true;
     type = list->getElementType();
   }
-  result.kind = is_lengths(argument) ? Kind::Lengths : kind_of(*type);
+  result.kind = is_lengths(argument) ? Kind::Lengths : is_bound(argument, *type) ? Kind::Number : kind_of(*type);
   result.tensor = type->kind() == c10::TypeKind::TensorType;
   result.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   const auto& value = argument.default_value();

@@ -489,6 +489,20 @@ def test_histograms_of_integers() -> None:
         assert ours.dtype == x.dtype and torch.equal(ours.cpu(), theirs.long())
 
 
+@pytest.mark.parametrize("compiling", [False, True])
+def test_histograms_of_numbers_at_the_edges_of_bins(compiling: bool) -> None:
+    x = torch.tensor([-3 + 6 * k / 100 for k in range(101)] + [float("inf"), float("nan")])
+    histc = torch.compile(torch.histc, backend="torchtpu") if compiling else torch.histc
+    for bins, least, most in ((100, -3, 3), (7, -2.1, 2.1), (33, -1, 0.3)):
+        assert torch.equal(histc(x.to("tpu"), bins, least, most).cpu(), torch.histc(x, bins, least, most))
+
+
+def test_an_empty_batch_is_interpolated() -> None:
+    # PyTorch's meta kernel trips over itself there.
+    x = torch.zeros(0, 3, 4, 4)
+    assert F.interpolate(x.to("tpu"), scale_factor=2).shape == F.interpolate(x, scale_factor=2).shape
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("periodic", [True, False])
 def test_kaiser_windows(periodic: bool, dtype: torch.dtype) -> None:

@@ -256,6 +256,17 @@ def test_autocast_computes_in_bfloat16() -> None:
     assert torch.tpu.is_bf16_supported()
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_loss_of_classes_is_computed_in_single_precision_under_autocast(reduction: str) -> None:
+    logits, classes = torch.randn(16, 100, generator=torch.Generator().manual_seed(0)).bfloat16(), torch.arange(16)
+
+    def loss(device: str) -> torch.Tensor:
+        with torch.autocast(device, torch.bfloat16):
+            return nn.functional.cross_entropy(logits.to(device), classes.to(device), reduction=reduction)
+
+    torch.testing.assert_close(loss("tpu").cpu(), loss("cpu"))
+
+
 @pytest.mark.parametrize("make", [torch.amp.GradScaler, None])
 def test_scaled_gradients(make: type[torch.amp.GradScaler] | None) -> None:
     scaler = make("tpu", init_scale=64.0) if make else torch.tpu.amp.GradScaler(init_scale=64.0)

@@ -63,6 +63,7 @@ NUMBERS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "linspace": lambda x, n, i: torch.linspace(-i, 2 * i, 5, device=x.device),
     "a number beside a tensor": lambda x, n, i: torch.tensor(0.5 * i, device=x.device) * x,
     "nan_to_num": lambda x, n, i: torch.nan_to_num(x / 0 * 0, nan=i + 0.5),
+    "histogram": lambda x, n, i: torch.histc(x, 4, 0.25 * i, 6.5 + i),
     "element": lambda x, n, i: x[i % 3] + n[:, i % 4].sum() + x[-1 - i % 3, i % 4],
     "slice": lambda x, n, i: x.flatten()[i : i + 3] + n.flatten()[-i - 3 : 12 - i],
     "narrow": lambda x, n, i: x.flatten().narrow(0, i, 3) + x.select(1, i % 4),
@@ -94,6 +95,11 @@ RANDOM: dict[str, Callable[[Tensor, int], object]] = {
     "normal": lambda x, i: x.detach().clone().normal_(i, i + 0.5),
     "uniform": lambda x, i: x.detach().clone().uniform_(-i, i + 1),
     "bernoulli": lambda x, i: x.detach().clone().bernoulli_(0.1 * i + 0.05),
+    "places of a buffer": lambda x, i: torch.randint(0, 5 + i, (3,), device=x.device),
+    "places up to": lambda x, i: torch.randint(5 + i, (3,), device=x.device),
+    "like another": lambda x, i: torch.randint_like(x.detach(), -i, 5 + i),
+    "random in place": lambda x, i: x.detach().clone().random_(i - 3, 5 * i + 5),
+    "random up to": lambda x, i: x.detach().clone().random_(5 * i + 5),
 }
 
 

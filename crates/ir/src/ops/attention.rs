@@ -105,6 +105,11 @@ fn check(b: &Builder, q: ValueId, k: ValueId, v: ValueId) -> Result<()> {
     );
     let name = support::torch_name(d);
     ensure!(d.is_float(), "expected scalar type Float but found {name}");
+    let [keys, values] = [k, v].map(|x| b.shape(x)[b.rank(x) - 2]);
+    ensure!(
+        keys == values,
+        "scaled_dot_product_attention: expected key and value to have as many positions (dimension -2), but they have {keys} and {values}"
+    );
     Ok(())
 }
 

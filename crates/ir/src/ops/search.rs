@@ -3,7 +3,7 @@
 use super::bounded::Bounded;
 use super::index::{index_dtype, put_points, take_along};
 use super::support::{broadcast_to, not_implemented, pair, torch_name};
-use super::{Call, OpDef, Outs, err, ok, one, outs};
+use super::{Call, OpDef, Outs, Scalar, err, ok, one, outs};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -225,7 +225,9 @@ fn histc(c: &Call<'_>, b: &Builder) -> Result<Outs> {
     let inside =
         b.binary(Binary::And, b.compare(Comparison::Ge, flat, low)?, b.compare(Comparison::Le, flat, high)?)?;
     let count = b.full_like(flat, Number::Int(bins as i64))?;
-    let bin = b.divide(b.multiply(b.subtract(flat, low)?, count)?, b.subtract(high, low)?)?;
+    // Zeros of the elements make the width no constant, by which XLA would multiply in place of a division.
+    let width = b.add(b.subtract(high, low)?, b.multiply(flat, b.full_like(flat, Number::Int(0))?)?)?;
+    let bin = b.divide(b.multiply(b.subtract(flat, low)?, count)?, width)?;
     let bin = b.select(inside, bin, count)?;
     let bin = b.convert(b.unary(Unary::Floor, bin)?, DType::I32)?;
     // The last bin holds its right edge too. What is outside belongs to a bin that does not exist.
@@ -236,12 +238,14 @@ fn histc(c: &Call<'_>, b: &Builder) -> Result<Outs> {
 
 /// The first and last edge, in the shape of `flat`: those of the call, or if they are equal those of the data.
 fn bounds(c: &Call<'_>, b: &Builder, flat: ValueId) -> Result<(ValueId, ValueId)> {
-    let (low, high) = (c.float("min")?, c.float("max")?);
-    ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
-    ensure!(low <= high, "torch.histc: max must be larger than min");
-    if low < high {
-        return Ok((b.full_like(flat, Number::Float(low))?, b.full_like(flat, Number::Float(high))?));
+    let (low, high) = (c.scalar("min")?, c.scalar("max")?);
+    let is_finite = c.require(&[&low, &high], |n| n.iter().all(|n| n.as_f64().is_finite()));
+    ensure!(is_finite, "torch.histc: range of [{}, {}] is not finite", low.now().as_f64(), high.now().as_f64());
+    if c.require(&[&low, &high], |n| n[0].as_f64() < n[1].as_f64()) {
+        let edge = |of: &Scalar| broadcast_to(b, c.scalar_value(b, of, b.dtype(flat))?, &b.shape(flat));
+        return Ok((edge(&low)?, edge(&high)?));
     }
+    ensure!(c.float("min")? == c.float("max")?, "torch.histc: max must be larger than min");
     let (least, greatest) = (b.reduce(flat, Reducer::Minimum, &[0])?, b.reduce(flat, Reducer::Maximum, &[0])?);
     let flat_line = b.compare(Comparison::Eq, least, greatest)?;
     let one = b.full_like(least, Number::Int(1))?;
