@@ -62,6 +62,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	TORCHTPU_LEAK_STEPS=10000 $(PYTHON) -m pytest -q tests/python/test_device.py -k leaks
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_training.py
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_models.py -k "training or dropout"
+	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_lists.py -k optimizers
 	# Not those that count executables of single ops, nor the samples of single ops, of which each would be a region of its own.
 	PYTHONPATH=tests/python $(PYTHON) -m pytest -q -p fused_at_once tests/python/test_device*.py \
 	  --ignore tests/python/test_device_compiles.py --ignore tests/python/test_device_ops.py
