@@ -34,8 +34,11 @@ def _extend(module: Any) -> None:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        if attn_mask is not None or not all(map(_is_ours, (query, key, value))):
+        tensors = {"query": query, "key": key, "value": value}
+        if attn_mask is not None or not all(map(_is_ours, tensors.values())):
             return others(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        for name, t in tensors.items():
+            _check_form(name, t)
         _check_that_alike("key and value", key, value)
         if is_causal:
             _check_that_alike("query and key, with is_causal=True,", query, key)
@@ -45,9 +48,19 @@ def _extend(module: Any) -> None:
 
 
 def _is_ours(t: Any) -> bool:
-    """Whether it is ``[sequences, heads, positions, width]`` on the device, with nothing between the sequences."""
+    """Whether it is one of the device's. Where positions are not what differs, PyTorch attends to the values."""
     is_jagged = t.is_nested and t.layout == torch.jagged and t.device.type == "tpu"
-    return is_jagged and t.dim() == 4 and t._ragged_idx == 2 and t.lengths() is None
+    return is_jagged and not (t.dim() > 3 and t._ragged_idx == 1)
+
+
+def _check_form(name: str, t: Any) -> None:
+    if t.dim() != 4 or t._ragged_idx != 2 or t.lengths() is not None:
+        apart = ", and something between its sequences" if t.lengths() is not None else ""
+        raise RuntimeError(
+            f"scaled_dot_product_attention: expected {name} to be [sequences, heads, positions, width] with nothing "
+            f"between the sequences, but it has {t.dim()} dimensions, positions in dimension {t._ragged_idx}{apart}: "
+            "split its heads (unflatten, transpose), or contiguous() it"
+        )
 
 
 def _check_that_alike(what: str, one: Any, other: Any) -> None:

@@ -481,28 +481,6 @@ def test_sizes_without_a_bound_share_programs() -> None:
         torch.tensor([1, -1], device="tpu").repeat_interleave(torch.tensor([1, -1], device="tpu"))
 
 
-def test_histograms_of_integers() -> None:
-    """As on CUDA; Hugging Face's mixtures of experts ask every device but the CPU for them."""
-    x = torch.tensor([0, 3, 1, 3, 7, -1, 2])
-    for bins, least, most in ((4, 0, 3), (3, 0, 5), (5, 0, 0)):
-        ours, theirs = torch.histc(x.to("tpu"), bins, least, most), torch.histc(x.double(), bins, least, most)
-        assert ours.dtype == x.dtype and torch.equal(ours.cpu(), theirs.long())
-
-
-@pytest.mark.parametrize("compiling", [False, True])
-def test_histograms_of_numbers_at_the_edges_of_bins(compiling: bool) -> None:
-    x = torch.tensor([-3 + 6 * k / 100 for k in range(101)] + [float("inf"), float("nan")])
-    histc = torch.compile(torch.histc, backend="torchtpu") if compiling else torch.histc
-    for bins, least, most in ((100, -3, 3), (7, -2.1, 2.1), (33, -1, 0.3)):
-        assert torch.equal(histc(x.to("tpu"), bins, least, most).cpu(), torch.histc(x, bins, least, most))
-
-
-def test_an_empty_batch_is_interpolated() -> None:
-    # PyTorch's meta kernel trips over itself there.
-    x = torch.zeros(0, 3, 4, 4)
-    assert F.interpolate(x.to("tpu"), scale_factor=2).shape == F.interpolate(x, scale_factor=2).shape
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("periodic", [True, False])
 def test_kaiser_windows(periodic: bool, dtype: torch.dtype) -> None:

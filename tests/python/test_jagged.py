@@ -95,6 +95,16 @@ def test_sequences_of_other_lengths_are_refused() -> None:
         F.scaled_dot_product_attention(one, other, other, is_causal=True)
 
 
+def test_sequences_that_are_no_heads_or_lie_apart_are_refused() -> None:
+    dense = torch.randn(3, 6, 8, device="tpu")
+    apart = torch.nested.narrow(dense, 1, 0, torch.tensor([2, 3, 1], device="tpu"), layout=torch.jagged)
+    for t in (sequences("tpu"), heads(apart)):
+        with pytest.raises(RuntimeError, match=r"expected query to be \[sequences, heads, positions, width\]"):
+            F.scaled_dot_product_attention(t, t, t)
+    together = heads(apart.contiguous())
+    assert F.scaled_dot_product_attention(together, together, together).transpose(1, 2).values().shape == (6, 2, 4)
+
+
 def test_sequences_attend_to_what_came_before() -> None:
     # PyTorch's CPU refuses this; its other devices do not.
     ours = sequences("tpu")

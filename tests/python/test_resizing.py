@@ -1,4 +1,4 @@
-"""``interpolate`` in compiled programs: its values and gradients against PyTorch on the CPU, and what it becomes."""
+"""``interpolate``, compiled for the most part: values and gradients against PyTorch on the CPU, and what it becomes."""
 
 from __future__ import annotations
 
@@ -96,3 +96,9 @@ def test_others_find_pytorchs_kernels_again() -> None:
     torch.compile(lambda x: functional.interpolate(x, scale_factor=2), backend="torchtpu")(torch.randn(1, 1, 4, 4))
     assert key in torch.ops.aten.upsample_bilinear2d.default.py_kernels
     assert key in torch.ops.aten.upsample_nearest2d.vec.py_kernels
+
+
+def test_an_empty_batch_is_interpolated_by_eager_calls() -> None:
+    # PyTorch's meta kernel trips over itself there.
+    ours, theirs = (functional.interpolate(torch.zeros(0, 3, 4, 4, device=d), scale_factor=2) for d in ("tpu", "cpu"))
+    assert ours.shape == theirs.shape and ours.device.type == "tpu"

@@ -30,8 +30,7 @@ pub(super) const TOLD: (&str, Class, &str) =
 /// Tensors from which it is worth a call.
 const FEWEST: usize = 4;
 
-/// The most elements of each. Steps of an optimizer over larger tensors take longer than by XLA's loops, which compute in registers, and
-/// while others call on.
+/// The most elements of each. Steps of an optimizer over larger tensors take longer than by XLA's loops.
 const MOST: usize = 1 << 11;
 
 /// `graph`, for a platform where the host takes calls, with what is computed place by place of many tensors left to it.

@@ -65,6 +65,11 @@ pub(super) fn formulated(graph: &Graph, most: Class, limit: Option<usize>) -> (G
     formulated_for(Platform::Cpu, graph, most, limit)
 }
 
+/// What the host is asked for in calls of rows.
+pub(super) fn calls_of_rows(graph: &Graph) -> Vec<&Graph> {
+    graph.nodes().iter().filter(|node| node.op == Op::HostRows).map(|node| &*node.bodies[0]).collect()
+}
+
 /// As [`formulated`], for a platform.
 pub(super) fn formulated_for(
     platform: Platform,

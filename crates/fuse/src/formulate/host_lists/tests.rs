@@ -1,5 +1,5 @@
 use super::*;
-use crate::formulate::testing::{Random, assert_same_bits, formulated_for};
+use crate::formulate::testing::{Random, assert_same_bits, calls_of_rows, formulated_for};
 use crate::{Options, Platform, formulate};
 use ir::{Binary, Builder, Comparison, InputKind, Number, Unary};
 
@@ -14,15 +14,11 @@ fn number(b: &Builder, x: ValueId, number: f64) -> ValueId {
     b.full(Number::Float(number), b.dtype(x), &b.shape(x)).unwrap()
 }
 
-fn calls(graph: &Graph) -> Vec<&Graph> {
-    graph.nodes().iter().filter(|node| node.op == Op::HostRows).map(|node| &*node.bodies[0]).collect()
-}
-
 /// What becomes of `graph`, whose values stay what they are.
 fn formulated(graph: &Graph) -> Graph {
     let (after, changes) = formulated_for(Platform::CpuWithBlas, graph, Class::Exact, None);
     assert_same_bits(graph, &after, &Random(1).inputs(graph, true));
-    assert_eq!(changes.iter().filter(|change| change.rule == TOLD.0).count(), calls(&after).len());
+    assert_eq!(changes.iter().filter(|change| change.rule == TOLD.0).count(), calls_of_rows(&after).len());
     after
 }
 
@@ -50,7 +46,7 @@ fn numbers_that_lie_together_are_given_together() {
     let rates = given(&b, &[SHAPES.len()], DType::F64);
     (0..SHAPES.len()).for_each(|i| step(&b, SHAPES[i], rate(&b, rates, i)));
     let after = formulated(&b.finish());
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     let places: Vec<(usize, usize)> = ir::rows::hosted(body)
         .unwrap()
         .iter()
@@ -77,7 +73,7 @@ fn a_tensor_as_long_as_there_are_numbers_is_none_of_them() {
         let both = b.multiply(b.add(x, rates).unwrap(), spread).unwrap();
         b.output(format!("y{i}"), OutputKind::Mutation(1 + i), both);
     }
-    assert_eq!(calls(&formulated(&b.finish())).len(), 1);
+    assert_eq!(calls_of_rows(&formulated(&b.finish())).len(), 1);
 }
 
 fn steps(shapes: &[&[usize]]) -> Graph {
@@ -95,20 +91,20 @@ fn overwritten(body: &Graph) -> Vec<Option<usize>> {
 #[test]
 fn an_optimizers_step_is_one_call_in_the_memory_of_the_parameters() {
     let after = formulated(&steps(&SHAPES));
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     let left = after.nodes().iter().filter(|node| crate::measure::is_elementwise(&node.op)).count();
     assert_eq!((body.inputs.len(), left), (4 * SHAPES.len(), 0), "{}", ir::text::print(&after));
     assert!(overwritten(body).iter().all(Option::is_some), "{}", ir::text::print(body));
     assert_eq!(ir::rows::hosted(body).map(|all| all.len()), Some(SHAPES.len()));
     let elsewhere = formulated_for(Platform::Cpu, &steps(&SHAPES), Class::Exact, None).0;
-    assert_eq!(calls(&elsewhere).len(), 0, "there is nobody to ask");
+    assert_eq!(calls_of_rows(&elsewhere).len(), 0, "there is nobody to ask");
 }
 
 #[test]
 fn an_op_by_itself_is_the_hosts_too_if_it_takes_so_many() {
     for (count, asked) in [(3, 0), (4, 1)] {
         let alone = formulate::alone(&steps(&SHAPES[..count]), Class::Reassociating, Platform::CpuWithBlas).unwrap();
-        assert_eq!(calls(&alone).len(), asked);
+        assert_eq!(calls_of_rows(&alone).len(), asked);
     }
 }
 
@@ -124,7 +120,7 @@ fn products(of: impl Fn(&Builder, ValueId) -> ValueId) -> Graph {
 
 #[test]
 fn what_is_not_in_memory_is_left_to_loops() {
-    let count = |of: &dyn Fn(&Builder, ValueId) -> ValueId| calls(&formulated(&products(of))).len();
+    let count = |of: &dyn Fn(&Builder, ValueId) -> ValueId| calls_of_rows(&formulated(&products(of))).len();
     assert_eq!(count(&|_, y| y), 1);
     assert_eq!(count(&|b, y| b.transpose(y, &[1, 0]).unwrap()), 0);
     assert_eq!(count(&|b, y| b.unary(Unary::Sine, y).unwrap()), 0);
@@ -151,7 +147,7 @@ fn what_is_needed_no_longer_does_not_wait_for_a_list() {
                 b.output(format!("z{i}"), OutputKind::User, sums);
             }
         }
-        calls(&formulated(&b.finish())).len()
+        calls_of_rows(&formulated(&b.finish())).len()
     };
     assert_eq!((product(true), product(false)), (1, 0));
 }
@@ -167,7 +163,7 @@ fn what_others_read_is_left_to_them() {
         sum = b.add(sum, b.unary(Unary::Sine, x).unwrap()).unwrap();
     }
     b.output("sum", OutputKind::User, sum);
-    assert_eq!(calls(&formulated(&b.finish())).len(), 0);
+    assert_eq!(calls_of_rows(&formulated(&b.finish())).len(), 0);
 }
 
 #[test]
@@ -180,7 +176,7 @@ fn other_shapes_of_it_are_given_too() {
         b.output(format!("y{i}"), OutputKind::Mutation(i), b.reshape(twice, &[6, 5]).unwrap());
     }
     let after = formulated(&b.finish());
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!(overwritten(body), [0, 1, 2, 3].map(Some));
 }
 
@@ -201,7 +197,7 @@ fn what_several_read_is_nobodys_to_overwrite() {
     b.output("y6", OutputKind::User, xs[2]);
     b.output("y7", OutputKind::User, b.unary(Unary::Sine, xs[3]).unwrap());
     let after = formulated(&b.finish());
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     let kept: Vec<bool> = overwritten(body).iter().map(Option::is_none).collect();
     assert_eq!(kept, [true, false, true, true, false, true], "{}", ir::text::print(body));
 }
@@ -222,7 +218,7 @@ fn types_have_a_call_each_and_others_none() {
         }
     }
     let after = formulated(&b.finish());
-    let outputs: Vec<usize> = calls(&after).iter().map(|body| body.outputs.len()).collect();
+    let outputs: Vec<usize> = calls_of_rows(&after).iter().map(|body| body.outputs.len()).collect();
     assert_eq!(outputs, [5, 5], "{}", ir::text::print(&after));
 }
 
@@ -239,7 +235,7 @@ fn the_limit_counts_calls() {
     for limit in 0..=2 {
         let options = Options { limit: Some(limit), ..Options::new(Class::Exact, Platform::CpuWithBlas) };
         let after = left_to_the_host(&graph, &mut Changes::new(options), None).unwrap();
-        assert_eq!(calls(&after).len(), limit);
+        assert_eq!(calls_of_rows(&after).len(), limit);
     }
 }
 
@@ -280,6 +276,6 @@ fn random(r: &mut Random) -> Graph {
 
 #[test]
 fn random_lists_keep_their_bits() {
-    let called: usize = (0..60).map(|seed| calls(&formulated(&random(&mut Random(seed)))).len()).sum();
+    let called: usize = (0..60).map(|seed| calls_of_rows(&formulated(&random(&mut Random(seed)))).len()).sum();
     assert!(called > 30, "{called}");
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::formulate::testing::{Random, assert_close, assert_same_bits, formulated_for};
+use crate::formulate::testing::{Random, assert_close, assert_same_bits, calls_of_rows, formulated_for};
 use crate::{Options, Platform, formulate};
 use ir::{Binary, Builder, DType, InputKind, Number, OutputKind, Reducer, TensorType, Unary};
 
@@ -48,15 +48,11 @@ fn graph(build: impl FnOnce(&Builder) -> Vec<ValueId>) -> Graph {
     b.finish()
 }
 
-fn calls(graph: &Graph) -> Vec<&Graph> {
-    graph.nodes().iter().filter(|node| node.op == Op::HostRows).map(|node| &*node.bodies[0]).collect()
-}
-
 /// What becomes of `graph`, whose values stay what they are but for rounding.
 fn formulated(graph: &Graph) -> Graph {
     let (after, changes) = formulated_for(Platform::CpuWithBlas, graph, Class::Reassociating, None);
     assert_close(graph, &after, &Random(1).inputs(graph, false));
-    assert_eq!(changes.iter().filter(|change| change.rule == TOLD.0).count(), calls(&after).len());
+    assert_eq!(changes.iter().filter(|change| change.rule == TOLD.0).count(), calls_of_rows(&after).len());
     after
 }
 
@@ -72,14 +68,14 @@ fn a_softmax_and_what_is_around_it_is_one_call() {
         vec![b.unary(Unary::Tanh, dropped).unwrap()]
     });
     let after = formulated(&graph);
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!(body.outputs.len(), 1, "{}", ir::text::print(body));
     let left = after.nodes().iter().filter(|node| crate::measure::is_elementwise(&node.op)).count();
     assert_eq!(left, 1, "{}", ir::text::print(&after));
     let (elsewhere, _) = formulated_for(Platform::Cpu, &graph, Class::Reassociating, None);
-    assert_eq!(calls(&elsewhere).len(), 0, "there is nobody to ask");
+    assert_eq!(calls_of_rows(&elsewhere).len(), 0, "there is nobody to ask");
     let (exact, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
-    assert_eq!(calls(&exact).len(), 0, "sums may not be reordered");
+    assert_eq!(calls_of_rows(&exact).len(), 0, "sums may not be reordered");
     assert_same_bits(&graph, &exact, &Random(2).inputs(&graph, true));
 }
 
@@ -91,7 +87,7 @@ fn a_layer_norm_is_one_call_that_also_gives_what_others_read() {
         vec![b.add(b.unary(Unary::Tanh, normal).unwrap(), x).unwrap()]
     });
     let after = formulated(&graph);
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!((body.inputs.len(), body.outputs.len()), (4, 2), "{}", ir::text::print(body));
 }
 
@@ -105,7 +101,7 @@ fn gradients_that_reduce_the_same_rows_are_one_call() {
         let off = b.add(spread(b, first), b.multiply(normal, spread(b, second)).unwrap()).unwrap();
         vec![b.multiply(b.subtract(grad, off).unwrap(), spread(b, scale)).unwrap()]
     });
-    assert_eq!(calls(&formulated(&graph)).len(), 1);
+    assert_eq!(calls_of_rows(&formulated(&graph)).len(), 1);
 }
 
 #[test]
@@ -120,7 +116,7 @@ fn what_a_gradient_sums_of_all_rows_is_of_the_same_call() {
         vec![of_input, of_weight, b.reduce(grad, Reducer::Add, &[0, 1]).unwrap()]
     });
     let after = formulated(&graph);
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!((body.inputs.len(), body.outputs.len()), (3, 3), "{}", ir::text::print(body));
     assert!(!after.nodes().iter().any(|node| matches!(node.op, Op::Reduce { .. } | Op::Binary(_))));
 }
@@ -137,7 +133,7 @@ fn what_is_of_all_rows_is_not_read_before_the_last() {
         vec![sums(b.multiply(far, far).unwrap()), b.unary(Unary::Tanh, far).unwrap()]
     });
     let after = formulated(&graph);
-    let outputs: Vec<usize> = calls(&after).iter().map(|body| body.outputs.len()).collect();
+    let outputs: Vec<usize> = calls_of_rows(&after).iter().map(|body| body.outputs.len()).collect();
     assert_eq!(outputs, [1, 1], "{}", ir::text::print(&after));
 }
 
@@ -146,7 +142,7 @@ fn channels_of_images_are_reduced_row_by_row_first() {
     let images = [4, 8, 6, 6];
     let graph = graph(|b| vec![b.reduce(given(b, &images), Reducer::Add, &[0, 2, 3]).unwrap()]);
     let after = formulated(&graph);
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!(body.outputs[0].value.index(), 1, "a sum of rows and no more: {}", ir::text::print(body));
     let left = after.nodes().iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count();
     assert_eq!(left, 1, "{}", ir::text::print(&after));
@@ -160,12 +156,12 @@ fn sums_of_parts_of_a_tensor_are_left_to_loops() {
         parts.into_iter().reduce(|sum, part| b.add(sum, part).unwrap()).unwrap()
     };
     let after = formulated(&graph(|b| vec![layer_norm(b, parts(b))]));
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!(body.inputs.len(), 3, "the sum, and what it is scaled by: {}", ir::text::print(body));
     let product =
         |b: &Builder| b.multiply(given(b, &WHOLE), b.slice_dim(given(b, &[8, 8, 264]), 2, 8, 264, 1).unwrap());
     let after = formulated(&graph(|b| vec![reduced(b, product(b).unwrap(), Reducer::Add)]));
-    let inputs: Vec<usize> = calls(&after).iter().map(|body| body.inputs.len()).collect();
+    let inputs: Vec<usize> = calls_of_rows(&after).iter().map(|body| body.inputs.len()).collect();
     assert_eq!(inputs, [1], "{}", ir::text::print(&after));
 }
 
@@ -180,7 +176,7 @@ fn what_others_compute_again_waits_for_nothing_of_theirs() {
         vec![sums, b.unary(Unary::Tanh, scaled).unwrap()]
     });
     let after = formulated(&graph);
-    let [body] = calls(&after)[..] else { panic!("{}", ir::text::print(&after)) };
+    let [body] = calls_of_rows(&after)[..] else { panic!("{}", ir::text::print(&after)) };
     assert_eq!((body.inputs.len(), body.outputs.len()), (2, 1), "{}", ir::text::print(body));
 }
 
@@ -195,7 +191,7 @@ fn what_is_compared_with_its_extremes_is_computed_once() {
     };
     let whole_results = |reducer| {
         let after = formulated(&program(reducer));
-        let types = calls(&after)[0].output_types().filter_map(ir::Type::tensor).map(|ty| ty.rank() == 3);
+        let types = calls_of_rows(&after)[0].output_types().filter_map(ir::Type::tensor).map(|ty| ty.rank() == 3);
         types.filter(|&is_whole| is_whole).count()
     };
     // What is far from it, and, of the extreme, what it was taken of.
@@ -212,7 +208,7 @@ fn what_is_read_by_way_of_others_is_not_computed_with_it() {
         vec![reduced(b, both, Reducer::Add)]
     });
     let after = formulated(&graph);
-    assert_eq!(calls(&after).len(), 2, "{}", ir::text::print(&after));
+    assert_eq!(calls_of_rows(&after).len(), 2, "{}", ir::text::print(&after));
 }
 
 /// A graph of random ops, on rows and others.
@@ -260,7 +256,7 @@ fn random_graphs_stay_what_they_are_but_for_rounding() {
     let mut called = 0;
     for seed in 0..40 {
         let graph = random(&mut Random(seed));
-        called += calls(&formulated(&graph)).len();
+        called += calls_of_rows(&formulated(&graph)).len();
     }
     assert!(called > 40, "{called}");
 }
@@ -270,9 +266,9 @@ fn an_eager_op_gives_the_same_in_a_larger_program() {
     // A function may round otherwise than XLA's own: it is not computed with the rows then.
     let graph = graph(|b| vec![softmax(b, given(b, &WHOLE))]);
     let alone = formulate::alone(&graph, Class::Reassociating, Platform::CpuWithBlas).unwrap();
-    assert_eq!(calls(&alone).len(), 2, "{}", ir::text::print(&alone));
+    assert_eq!(calls_of_rows(&alone).len(), 2, "{}", ir::text::print(&alone));
     let is_function = |node: &Node| matches!(node.op, Op::Unary(Unary::Exponential));
-    assert!(calls(&alone).iter().all(|body| !body.nodes().iter().any(is_function)));
+    assert!(calls_of_rows(&alone).iter().all(|body| !body.nodes().iter().any(is_function)));
     assert_close(&graph, &alone, &Random(1).inputs(&graph, false));
 }
 
@@ -283,7 +279,7 @@ fn small_tensors_and_short_rows_stay() {
         let x = b.input("x", InputKind::User, TensorType::new(dtype, shape.iter().copied()));
         b.output("y", OutputKind::User, b.reduce(x, reducer, dims).unwrap());
         let (after, _) = formulated_for(Platform::CpuWithBlas, &b.finish(), Class::Reassociating, None);
-        calls(&after).len()
+        calls_of_rows(&after).len()
     };
     let (large, last) = (&[4, 64][..], &[1][..]);
     assert_eq!(of(large, last, DType::F32, Reducer::Add), 1);
@@ -310,7 +306,7 @@ fn the_limit_counts_calls() {
         let options = Options { limit: Some(limit), ..Options::new(Class::Reassociating, Platform::CpuWithBlas) };
         let mut changes = Changes::new(options);
         let after = left_to_the_host(&graph, &mut changes, None).unwrap();
-        assert_eq!(calls(&after).len(), limit);
+        assert_eq!(calls_of_rows(&after).len(), limit);
     }
 }
 
