@@ -67,6 +67,7 @@ test-all: test ## Also long sweeps: PyTorch's databases of ops and modules, arch
 	PYTHONPATH=tests/python $(PYTHON) -m pytest -q -p fused_at_once tests/python/test_device*.py \
 	  --ignore tests/python/test_device_compiles.py --ignore tests/python/test_device_ops.py
 	TORCHTPU_TRAINING=all $(PYTHON) -m pytest -q tests/python/test_device_compiles.py -k lengths
+	TORCHTPU_INTERPRET=always $(PYTHON) -m pytest -q tests/python/test_device_ops.py tests/python/test_device_views.py
 	scripts/sanitize.sh
 
 test-asan: setup-develop ## The device's core under AddressSanitizer.

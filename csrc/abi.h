@@ -52,7 +52,7 @@ enum TpuMode {
   TPU_DEBUG = 1,      // wait for each
   TPU_CHECK_NAN = 2,  // and refuse results that hold NaN
   TPU_FUSED = 4,      // record calls, and run them together
-  TPU_DETERMINISTIC = 8,  // wait for the programs of what runs together
+  TPU_DETERMINISTIC = 8,  // programs compute it, and those of what runs together are waited for
   TPU_AT_ONCE = 16,       // wait for them from the first time on
 };
 

@@ -91,8 +91,7 @@ int32_t attempt(const Op& op, Writer& writer, const Expectation* expectation, Tp
   call.generator = writer.generator;
   call.location = call_location();
   call.mode = mode();
-  const bool waits = (call.mode & TPU_FUSED) != 0 && at::globalContext().deterministicAlgorithms();
-  if (waits) call.mode |= TPU_DETERMINISTIC;
+  if (at::globalContext().deterministicAlgorithms()) call.mode |= TPU_DETERMINISTIC;
   call.device = writer.device < 0 ? current_device() : writer.device;
   if (expectation != nullptr) {
     call.has_expected = expectation->known ? 1 : 2;

@@ -48,9 +48,10 @@ def stats() -> dict[str, Any]:
         data;
         ``shared``, those of the executions that were of graphs whose results are their inputs, and reached no device;
         and ``eager``, which is about eager ops on ``"tpu"`` alone: ``executions``, ``shared`` (calls that needed no
-        execution), ``traced`` (calls not seen before), ``sizes_read`` (times that a call waited for the size of its
-        result, which is data), ``storages`` (storages made, for results and by ``empty``), ``cache_hits`` (calls seen
-        before), ``regions`` (of fused mode: ops ``recorded``, different regions ``met``, those ``compiled`` and
+        execution), ``traced`` (calls not seen before), ``interpreted`` (executions without a program: of calls whose
+        sizes never come again, where compiling takes longer), ``sizes_read`` (times that a call waited for the size of
+        its result, which is data), ``storages`` (storages made, for results and by ``empty``), ``cache_hits`` (calls
+        seen before), ``regions`` (of fused mode: ops ``recorded``, different regions ``met``, those ``compiled`` and
         those ``compiling`` in the background now, ``runs`` as one program, and ``cuts``;
         :func:`torchtpu.explain_eager` says more), and ``ops`` as
         ``{op: {"file:line": {"calls": times, "traced": times, "sizes_read": times}}}``.

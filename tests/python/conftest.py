@@ -10,6 +10,8 @@ import torch
 
 # Some tests use several devices, of which there are no more than processors otherwise.
 os.environ.setdefault("TORCHTPU_CPU_DEVICES", "4")
+# What is tested are programs, however many sizes of an op come.
+os.environ.setdefault("TORCHTPU_INTERPRET", "0")
 
 
 def pytest_collection_finish() -> None:

@@ -9,6 +9,7 @@ use crate::fused::cut::Rhythm;
 use crate::fused::known::Known;
 use crate::fused::open::Open;
 use crate::fused::{Cuts, Place, Why};
+use crate::interpret::Families;
 use crate::make::Makers;
 use crate::plan::{Extents, Kernel, New, Plan};
 use crate::queue::Queue;
@@ -40,6 +41,8 @@ pub(crate) const PROGRAM: u32 = u32::MAX - 1;
 pub(crate) const REGION: u32 = u32::MAX - 2;
 /// Of a location: the call computes gradients of what that line computed.
 pub(crate) const BACKWARD: u64 = 1 << 63;
+/// Plans without a program that are kept: where sizes never come again, there is no end of them.
+pub(crate) const MOST_PASSING: usize = 2048;
 /// Turns after which a call whose cells will not settle is given up.
 const MOST_TURNS: usize = 16;
 
@@ -75,7 +78,7 @@ pub struct Mode {
     pub check_nan: bool,
     /// Calls are recorded, and run together.
     pub fused: bool,
-    /// What runs together hangs on the program alone: a region's program is waited for.
+    /// Results hang on the call alone, which a program computes, and on those it runs together with: a region's program is waited for.
     pub deterministic: bool,
     /// Each region is compiled, and waited for, the first time it comes. For tests.
     pub at_once: bool,
@@ -122,6 +125,8 @@ pub struct Stats {
     pub shared: u64,
     /// Calls not seen before.
     pub traced: u64,
+    /// Executions of single ops that were evaluated, since their sizes never come again.
+    pub interpreted: u64,
     /// Times that a call waited for sizes that are data.
     pub sizes_read: u64,
     /// Storages made, for results and for `empty`.
@@ -161,6 +166,7 @@ struct Counters {
     executions: AtomicU64,
     shared: AtomicU64,
     traced: AtomicU64,
+    interpreted: AtomicU64,
     sizes_read: AtomicU64,
     storages: AtomicU64,
 }
@@ -176,11 +182,14 @@ pub(crate) struct Flight {
 pub(crate) struct State {
     pub(crate) cells: Cells,
     plans: FxHashMap<u64, Vec<Arc<Plan>>>,
+    /// Plans without a program, oldest first, and their places in `plans`.
+    passing: VecDeque<(u64, Arc<Plan>)>,
     pub(crate) forms: Forms,
     places: Vec<Loc>,
     place_ids: FxHashMap<Loc, u64>,
     counts: FxHashMap<(u32, u64), OpStats>,
     kernels: FxHashMap<u64, Weak<Kernel>>,
+    pub(crate) families: Families,
     pub(crate) shortened: Shortened,
     /// By device, what was recorded since the last cut.
     pub(crate) opens: Vec<Open>,
@@ -204,11 +213,13 @@ impl Core {
         let state = State {
             cells: Cells::new()?,
             plans: FxHashMap::default(),
+            passing: VecDeque::new(),
             forms: Forms::default(),
             places: vec![],
             place_ids: FxHashMap::default(),
             counts: FxHashMap::default(),
             kernels: FxHashMap::default(),
+            families: Families::new(session.is_on_cpu())?,
             shortened: Shortened::default(),
             opens: devices.iter().map(|_| Open::default()).collect(),
             rhythms: devices.iter().map(|_| Rhythm::default()).collect(),
@@ -260,6 +271,7 @@ impl Core {
             executions: read(&c.executions),
             shared: read(&c.shared),
             traced: read(&c.traced),
+            interpreted: read(&c.interpreted),
             sizes_read: read(&c.sizes_read),
             storages: read(&c.storages),
         }
@@ -314,12 +326,17 @@ impl Core {
         let counter = if executes { &self.counters.executions } else { &self.counters.shared };
         counter.fetch_add(1, Ordering::Relaxed);
     }
+    pub(crate) fn count_interpreted(&self) {
+        self.counters.interpreted.fetch_add(1, Ordering::Relaxed);
+    }
     pub(crate) fn count_storage(&self) {
         self.counters.storages.fetch_add(1, Ordering::Relaxed);
     }
     pub(crate) fn count_sizes_read(&self, origin: Origin) {
         self.counters.sizes_read.fetch_add(1, Ordering::Relaxed);
-        self.lock().counts.entry((origin.op, origin.location)).or_default().sizes_read += 1;
+        let mut state = self.lock();
+        state.families.turn();
+        state.counts.entry((origin.op, origin.location)).or_default().sizes_read += 1;
     }
     pub(crate) fn device(&self, index: usize) -> Result<&Device> {
         let count = self.devices.len();
@@ -382,7 +399,7 @@ impl Core {
             if plan.is_last() && !state.plans.contains_key(&hash) {
                 state.forms.count(request);
             }
-            state.plans.entry(hash).or_default().push(Arc::new(plan));
+            state.keep(hash, plan);
         }
         Err(Error::internal("a call's storages do not come to rest"))
     }
@@ -440,11 +457,13 @@ impl Core {
             self.session.count_hit();
             return Ok(known);
         }
-        let (came, making) = (AtomicBool::new(false), self.makers.making(draft));
-        let kernel = Arc::new(Kernel { graph: graph.clone(), donated, fingerprint, came, making });
+        let (rent, came, making) = (state.families.meet(graph), AtomicBool::new(false), self.makers.making(draft));
+        let kernel = Arc::new(Kernel { graph: graph.clone(), donated, fingerprint, came, rent, making });
         state.kernels.insert(fingerprint, Arc::downgrade(&kernel));
         drop(state);
-        self.makers.order(kernel.clone());
+        if kernel.rent.is_none() {
+            self.makers.order(kernel.clone());
+        }
         Ok(kernel)
     }
 
@@ -500,6 +519,7 @@ impl Core {
     /// The first failure since the last time, with the op and the line that issued it.
     pub fn synchronize(&self, device: usize) -> Result<()> {
         self.device(device)?;
+        self.lock().families.turn();
         self.drain();
         let pending = std::mem::take(&mut self.flight(device).pending);
         let mut first = None;
@@ -524,6 +544,39 @@ impl State {
     fn plan(&self, hash: u64, request: &Request<'_>, types: &[TypeId], bound: Option<i64>) -> Option<Arc<Plan>> {
         let plans = self.plans.get(&hash)?;
         plans.iter().find(|p| p.serves(request.words, types, request.scalars, bound)).cloned()
+    }
+
+    fn keep(&mut self, hash: u64, plan: Plan) {
+        let plan = Arc::new(plan);
+        if plan.is_passing() {
+            self.passing.push_back((hash, plan.clone()));
+        }
+        self.plans.entry(hash).or_default().push(plan);
+        if self.passing.len() > MOST_PASSING
+            && let Some((hash, oldest)) = self.passing.pop_front()
+            && oldest.is_passing()
+        {
+            self.forget(hash, &oldest);
+        }
+    }
+
+    /// How many plans and programs are known.
+    #[cfg(test)]
+    pub(crate) fn known_plans(&self) -> (usize, usize) {
+        (self.plans.len(), self.kernels.len())
+    }
+
+    fn forget(&mut self, hash: u64, plan: &Arc<Plan>) {
+        if let Some(plans) = self.plans.get_mut(&hash) {
+            plans.retain(|known| !Arc::ptr_eq(known, plan));
+            if plans.is_empty() {
+                self.plans.remove(&hash);
+            }
+        }
+        // Held by this plan alone.
+        if let Some(kernel) = plan.kernel.as_ref().filter(|kernel| Arc::strong_count(kernel) == 1) {
+            self.kernels.remove(&kernel.fingerprint);
+        }
     }
 
     pub(crate) fn seen(&self, cells: &[u64], types: &[TypeId]) -> Seen {

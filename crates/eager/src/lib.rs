@@ -4,7 +4,7 @@
 //! fully written. Tensors are strided views of cells, and PyTorch keeps them; this crate sees them in the [words](words) of
 //! each call. A call that was seen before (same op, types, layouts, storages' layouts) runs its [plan](plan): an executable,
 //! what feeds it, and where its outputs go. A new one is traced through the op table and the alias model, in `ir::eager`,
-//! compiled, and kept. Numbers are arguments of the executable, so a changing learning rate compiles nothing.
+//! compiled, and kept; where sizes never come again, it is [evaluated](interpret). Numbers are arguments of the executable, so a changing learning rate compiles nothing.
 //!
 //! [`abi`] is the C border that the shim in csrc/ calls. Everything behind it is [`Core`], which is an object: nothing here
 //! but the border is global.
@@ -19,6 +19,7 @@ mod error;
 mod extents;
 mod form;
 mod fused;
+mod interpret;
 mod make;
 mod plan;
 mod queue;

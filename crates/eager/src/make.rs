@@ -26,6 +26,8 @@ pub(crate) struct Making {
     line: Arc<Line>,
     /// Until somebody begins.
     draft: Mutex<Option<Draft>>,
+    /// Whether the line counts it.
+    ordered: AtomicBool,
     made: OnceLock<Result<Arc<Executable>>>,
 }
 
@@ -43,16 +45,24 @@ impl Making {
             let compile = || self.session.compiled(draft).map(|kernel| kernel.executable).map_err(Error::from);
             let made = catch_unwind(AssertUnwindSafe(compile));
             let _ = self.made.set(made.unwrap_or_else(|_| Err(Error::internal("compiling a call's program panicked"))));
-            self.line.end_one();
+            self.end();
         }
         self.made.wait().as_ref().map_err(Error::clone)
+    }
+}
+
+impl Making {
+    fn end(&self) {
+        if self.ordered.load(Ordering::SeqCst) {
+            self.line.end_one();
+        }
     }
 }
 
 impl Drop for Making {
     fn drop(&mut self) {
         if lock(&self.draft).is_some() {
-            self.line.end_one();
+            self.end();
         }
     }
 }
@@ -109,15 +119,21 @@ impl Makers {
         Makers { session, line: Arc::default(), threads: Mutex::default(), most }
     }
 
-    /// What `draft` becomes. To be followed by [`Makers::order`].
+    /// What `draft` becomes, once [`Makers::order`] has been called for it or somebody needs it.
     pub(crate) fn making(&self, draft: Draft) -> Making {
-        self.line.unmade.fetch_add(1, Ordering::SeqCst);
         let (session, line) = (self.session.clone(), self.line.clone());
-        Making { session, line, draft: Mutex::new(Some(draft)), made: OnceLock::new() }
+        let (draft, ordered) = (Mutex::new(Some(draft)), AtomicBool::new(false));
+        Making { session, line, draft, ordered, made: OnceLock::new() }
     }
 
-    /// Has a thread compile it.
+    /// Has a thread compile it, if nobody has begun.
     pub(crate) fn order(&self, kernel: Arc<Kernel>) {
+        let draft = lock(&kernel.making.draft);
+        if draft.is_none() || kernel.making.ordered.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.line.unmade.fetch_add(1, Ordering::SeqCst);
+        drop(draft);
         if self.most == 0 || self.line.closed.load(Ordering::SeqCst) {
             return; // whoever needs it does
         }
@@ -213,7 +229,8 @@ mod tests {
     fn kernel(makers: &Makers, graph: Graph) -> Arc<Kernel> {
         let draft = makers.session.draft(&graph).unwrap();
         let (donated, fingerprint) = (draft.donated().to_vec(), draft.fingerprint());
-        Arc::new(Kernel { graph, donated, fingerprint, came: AtomicBool::new(false), making: makers.making(draft) })
+        let (came, making) = (AtomicBool::new(false), makers.making(draft));
+        Arc::new(Kernel { graph, donated, fingerprint, came, rent: None, making })
     }
 
     fn compiles(makers: &Makers) -> u64 {

@@ -2,6 +2,7 @@
 
 use crate::cells::TypeId;
 use crate::error::Result;
+use crate::interpret::Rent;
 use crate::make::Making;
 use crate::words::dtype_code;
 use ir::eager::CellType;
@@ -21,6 +22,8 @@ pub(crate) struct Kernel {
     pub(crate) fingerprint: u64,
     /// Whether a call with it was put in line.
     pub(crate) came: AtomicBool,
+    /// Where calls are evaluated instead of being executed.
+    pub(crate) rent: Option<Rent>,
     pub(crate) making: Making,
 }
 
@@ -31,6 +34,16 @@ impl Kernel {
     /// When the plugin has refused it.
     pub(crate) fn executable(&self) -> Result<&Arc<Executable>> {
         self.making.executable()
+    }
+
+    /// Bytes that it takes while it runs; none, where there is no program.
+    pub(crate) fn temporaries(&self) -> u64 {
+        if self.is_rented() { 0 } else { self.executable().map_or(0, |executable| executable.temporaries()) }
+    }
+
+    /// Whether calls are evaluated, and there is no program yet.
+    pub(crate) fn is_rented(&self) -> bool {
+        self.rent.as_ref().is_some_and(|rent| !rent.is_over())
     }
 }
 
@@ -154,6 +167,11 @@ impl Plan {
     /// Whether the call's results come of it; else another plan follows.
     pub(crate) fn is_last(&self) -> bool {
         matches!(self.extents, Extents::Fixed | Extents::Cut { .. })
+    }
+
+    /// Whether it may be forgotten: its calls are evaluated.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.is_rented())
     }
 
     pub(crate) fn serves(&self, words: &[u64], types: &[TypeId], scalars: &[u64], bound: Option<i64>) -> bool {

@@ -238,6 +238,13 @@ impl Core {
         count(&plan, &inputs, &outputs);
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
+        let begin = self.timeline.begin();
+        let interpreted = if mode.deterministic { None } else { self.interpret(&kernel, &held, device) };
+        if let Some(results) = interpreted {
+            self.note_ended(begin, device, origin);
+            outputs.iter().zip(results).for_each(|(output, buffer)| output.fill(Ok(buffer)));
+            return Ok(());
+        }
         let executable = kernel.executable();
         let begin = self.timeline.begin();
         let run = executable

@@ -5,7 +5,8 @@
 #[path = "../../runtime/tests/common/plugin.rs"]
 pub(crate) mod plugin;
 
-use crate::core::{Core, Expected, Mode, Outcome, Request};
+use crate::core::{Core, Expected, MOST_PASSING, Mode, Outcome, Request};
+use crate::interpret::Families;
 use crate::{registry, words};
 use driver::Session;
 use ir::DType;
@@ -345,4 +346,33 @@ fn a_failure_within_a_region_spares_what_does_not_need_it() {
         }
         assert_eq!(core.0.explanation().regions[0].runs, 3);
     });
+}
+
+#[test]
+fn calls_without_a_program_are_computed_and_forgotten() {
+    bind();
+    let core = Core::new(Arc::new(Session::new(plugin::path().to_str(), None).unwrap())).unwrap();
+    core.lock().families = Families::always();
+    let most = MOST_PASSING + 20;
+    for n in 1..=most {
+        let vector = CellType { dtype: DType::F32, layout: Layout::contiguous([n].into_iter().collect::<ir::Shape>()) };
+        let bytes = 3f32.to_le_bytes().repeat(n);
+        let (cell, _) = core.cell_new(0, bytes.len() as u64).unwrap();
+        core.upload(cell, vector.clone(), &bytes, 0).unwrap();
+        let number = registry::number("aten::mul.Tensor").unwrap();
+        let words = words::write(number, &[Some((0, &vector)), Some((0, &vector))]);
+        let (cells, mode, expected) = (&[cell][..], Mode::default(), Some(Expected::Unknown));
+        let request =
+            Request { words: &words, cells, scalars: &[], generator: 0, device: 0, location: 0, mode, expected };
+        let Outcome::Done(made) = core.dispatch(&request).unwrap() else { panic!("asked again") };
+        let mut squares = vec![0; bytes.len()];
+        let result = made[0].as_ref().unwrap().cell;
+        assert!(core.download(result, &vector, &mut squares, 0).unwrap());
+        assert_eq!(squares, 9f32.to_le_bytes().repeat(n));
+        core.cell_drop(cell);
+        core.cell_drop(result);
+    }
+    assert_eq!(core.stats().interpreted, most as u64);
+    assert_eq!(core.session().stats().compiles, 0);
+    assert_eq!(core.lock().known_plans(), (MOST_PASSING, MOST_PASSING));
 }

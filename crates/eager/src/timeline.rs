@@ -62,6 +62,11 @@ impl Timeline {
         }
     }
 
+    /// Notes `span`, which ends now.
+    fn add_ended(&self, span: Span) {
+        lock(&self.notes.spans).push(Span { end: now(), ..span });
+    }
+
     /// Those that have ended, which all are that were waited for.
     fn take(&self) -> Vec<Span> {
         let waited = self.notes.closed.wait_timeout_while(lock(&self.notes.open), LATE, |open| *open > 0);
@@ -91,9 +96,18 @@ impl Core {
         name: Option<&str>,
     ) {
         let Some(begin) = begin else { return };
+        self.timeline.add(self.span(begin, device, origin, name), done);
+    }
+
+    /// As [`Core::note_span`], of a call that has ended.
+    pub(crate) fn note_ended(&self, begin: Option<i64>, device: usize, origin: Origin) {
+        let Some(begin) = begin else { return };
+        self.timeline.add_ended(self.span(begin, device, origin, None));
+    }
+
+    fn span(&self, begin: i64, device: usize, origin: Origin, name: Option<&str>) -> Span {
         let name = name.unwrap_or_else(|| op_name(origin.op)).to_owned();
-        let span = Span { name, line: self.lock().line(origin.location), device, begin, end: begin };
-        self.timeline.add(span, done);
+        Span { name, line: self.lock().line(origin.location), device, begin, end: begin }
     }
 
     /// From now on notes what runs, but for what was called before.

@@ -94,6 +94,7 @@ impl Core {
 
     fn place_value(&self, cell: u64, ty: CellType, held: Result<Arc<Held>>, origin: Origin) -> Result<()> {
         let mut state = self.lock();
+        state.families.turn();
         let held = held.map_err(|e| self.explain(&state, e, origin))?;
         let id = state.cells.intern(CellType { layout: Layout { offset: 0, ..ty.layout }, ..ty });
         let cell = state.cells.get_mut(cell)?;
@@ -109,7 +110,8 @@ impl Core {
     /// The failure of what computed it, with the op and the line; what the plugin reports.
     pub fn download(&self, cell: u64, ty: &CellType, bytes: &mut [u8], location: u64) -> Result<bool> {
         let (value, origin, device) = {
-            let state = self.lock();
+            let mut state = self.lock();
+            state.families.turn();
             let cell = state.cells.get(cell)?;
             let Some(value) = cell.value.clone() else {
                 bytes.fill(0);

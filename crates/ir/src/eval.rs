@@ -1,6 +1,7 @@
 //! What a graph means: a reference evaluator, to be right rather than fast.
 //!
-//! Constants are folded and every other stage is checked with it. It takes time linear in the graph and in the work its
+//! Constants are folded and every other stage is checked with it, and eager calls whose sizes never come again are computed with
+//! it where compiling them would take longer. It takes time linear in the graph and in the work its
 //! ops stand for, and no more memory than [`Limits`] allow.
 
 mod complex;
@@ -14,6 +15,9 @@ mod reduce;
 mod shape;
 mod special;
 mod window;
+mod work;
+
+pub use work::work;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};

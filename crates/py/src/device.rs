@@ -146,6 +146,7 @@ fn device_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     counts.set_item("executions", stats.executions)?;
     counts.set_item("shared", stats.shared)?;
     counts.set_item("traced", stats.traced)?;
+    counts.set_item("interpreted", stats.interpreted)?;
     counts.set_item("sizes_read", stats.sizes_read)?;
     counts.set_item("storages", stats.storages)?;
     Ok(counts)

@@ -26,17 +26,12 @@ pub(crate) fn one_by_one(kernels: &[&Arc<Kernel>], parts: &[Part<'_>], stream: &
             now += if taken_over.is_none() { made } else { 0 };
             bytes.push(taken_over.unwrap_or(made));
         }
-        most = most.max(now + kernels.get(i).map_or(0, |kernel| temporaries(kernel)));
+        most = most.max(now + kernels.get(i).map_or(0, |kernel| kernel.temporaries()));
         for v in readers[i].drain(..).filter(|&v| !live.get(v).copied().unwrap_or(true)) {
             now -= std::mem::take(&mut bytes[v]);
         }
     }
     Ok(most)
-}
-
-/// Bytes that a program takes while it runs; none, where there is no program.
-fn temporaries(kernel: &Kernel) -> u64 {
-    kernel.executable().map_or(0, |executable| executable.temporaries())
 }
 
 /// By call, the values of which it is the last reader, or the maker if nobody reads them.

@@ -25,10 +25,29 @@ pub(super) trait Domain: Copy {
     fn get(bytes: &[u8], dtype: DType) -> Self;
     /// Appends the bytes of this number as an element of `dtype`.
     fn put(self, dtype: DType, out: &mut Vec<u8>);
+    /// The elements of `dtype` in `bytes`: where there are many, the type is asked for once.
+    fn get_all(bytes: &[u8], dtype: DType) -> Vec<Self> {
+        bytes.chunks_exact(dtype.size()).map(|b| Self::get(b, dtype)).collect()
+    }
+    /// Appends the bytes of `numbers` as elements of `dtype`.
+    fn put_all(numbers: impl Iterator<Item = Self>, dtype: DType, out: &mut Vec<u8>) {
+        numbers.for_each(|x| x.put(dtype, out));
+    }
+    /// As storing and loading it leaves it.
+    fn rounded(self, dtype: DType) -> Self {
+        let mut bytes = Vec::with_capacity(16);
+        self.put(dtype, &mut bytes);
+        Self::get(&bytes, dtype)
+    }
     /// Sum; integers wrap.
     fn plus(self, other: Self) -> Self;
     /// Product; integers wrap.
     fn times(self, other: Self) -> Self;
+}
+
+/// `f` of every `N` bytes.
+fn each<const N: usize, T>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|&b| f(b)).collect()
 }
 
 impl Domain for i128 {
@@ -43,6 +62,23 @@ impl Domain for i128 {
             DType::Bool => out.push(u8::from(self != 0)),
             _ => out.extend(&self.to_le_bytes()[..dtype.size()]),
         }
+    }
+    fn get_all(bytes: &[u8], dtype: DType) -> Vec<i128> {
+        match dtype {
+            DType::I64 => each(bytes, |b| i64::from_le_bytes(b).into()),
+            DType::I32 => each(bytes, |b| i32::from_le_bytes(b).into()),
+            _ => bytes.chunks_exact(dtype.size()).map(|b| i128::get(b, dtype)).collect(),
+        }
+    }
+    fn put_all(numbers: impl Iterator<Item = i128>, dtype: DType, out: &mut Vec<u8>) {
+        match dtype {
+            DType::I64 => numbers.for_each(|x| out.extend((x as i64).to_le_bytes())),
+            DType::I32 => numbers.for_each(|x| out.extend((x as i32).to_le_bytes())),
+            _ => numbers.for_each(|x| x.put(dtype, out)),
+        }
+    }
+    fn rounded(self, dtype: DType) -> i128 {
+        wrap(self, dtype)
     }
     fn plus(self, other: i128) -> i128 {
         self.wrapping_add(other)
@@ -73,6 +109,29 @@ impl Domain for f64 {
             DType::F16 => out.extend(f16::from_f32(narrow).to_le_bytes()),
             DType::BF16 => out.extend(bf16::from_f32(narrow).to_le_bytes()),
             other => out.push(float8::from_f32(narrow, other)),
+        }
+    }
+    fn get_all(bytes: &[u8], dtype: DType) -> Vec<f64> {
+        match dtype {
+            DType::F64 => each(bytes, f64::from_le_bytes),
+            DType::F32 => each(bytes, |b| f32::from_le_bytes(b).into()),
+            _ => bytes.chunks_exact(dtype.size()).map(|b| f64::get(b, dtype)).collect(),
+        }
+    }
+    fn put_all(numbers: impl Iterator<Item = f64>, dtype: DType, out: &mut Vec<u8>) {
+        match dtype {
+            DType::F64 => numbers.for_each(|x| out.extend(x.to_le_bytes())),
+            DType::F32 => numbers.for_each(|x| out.extend((x as f32).to_le_bytes())),
+            _ => numbers.for_each(|x| x.put(dtype, out)),
+        }
+    }
+    fn rounded(self, dtype: DType) -> f64 {
+        match dtype {
+            DType::F64 => self,
+            DType::F32 => (self as f32).into(),
+            DType::F16 => f16::from_f32(self as f32).into(),
+            DType::BF16 => bf16::from_f32(self as f32).into(),
+            other => float8::to_f32(float8::from_f32(self as f32, other), other).into(),
         }
     }
     fn plus(self, other: f64) -> f64 {
@@ -172,45 +231,40 @@ pub(super) fn int_range(dtype: DType) -> (i128, i128) {
     }
 }
 
-/// `x` rounded to `dtype`, as storing and loading it does.
-pub(super) fn rounded<T: Domain>(x: T, dtype: DType) -> T {
-    let mut bytes = Vec::with_capacity(16);
-    x.put(dtype, &mut bytes);
-    T::get(&bytes, dtype)
-}
-
 /// The elements of `l` as numbers.
 pub(super) fn numbers<T: Domain>(l: &Literal) -> Result<ArrayD<T>> {
-    let (dtype, size) = (l.ty.dtype, l.ty.dtype.size());
-    let data = if l.is_splat() {
-        vec![T::get(&l.bytes, dtype); l.ty.numel()]
-    } else {
-        l.bytes.chunks_exact(size).map(|b| T::get(b, dtype)).collect()
-    };
+    let dtype = l.ty.dtype;
+    let data = if l.is_splat() { vec![T::get(&l.bytes, dtype); l.ty.numel()] } else { T::get_all(&l.bytes, dtype) };
     shaped(&l.ty.shape, data)
 }
 
 /// Numbers stored as elements of `dtype`.
 pub(super) fn stored<T: Domain>(a: ArrayViewD<'_, T>, dtype: DType) -> Literal {
     let mut bytes = Vec::with_capacity(a.len() * dtype.size());
-    a.iter().for_each(|x| x.put(dtype, &mut bytes));
+    match a.as_slice() {
+        Some(all) => T::put_all(all.iter().copied(), dtype, &mut bytes),
+        None => T::put_all(a.iter().copied(), dtype, &mut bytes),
+    }
     Literal { ty: TensorType::new(dtype, a.shape().iter().copied()), bytes: bytes.into() }
 }
 
 /// The elements of `l` as they are, for ops that only move them. `N` is their width.
 pub(super) fn words<const N: usize>(l: &Literal) -> Result<ArrayD<[u8; N]>> {
-    let word = |b: &[u8]| <[u8; N]>::try_from(b).map_err(|_| Error::internal("an element of another width"));
-    let data = if l.is_splat() {
-        vec![word(&l.bytes)?; l.ty.numel()]
-    } else {
-        l.bytes.chunks_exact(N).map(word).collect::<Result<_>>()?
+    let (elements, []) = l.bytes.as_chunks::<N>() else { return Err(Error::internal("an element of another width")) };
+    let data = match elements {
+        &[one] if l.is_splat() => vec![one; l.ty.numel()],
+        all => all.to_vec(),
     };
     shaped(&l.ty.shape, data)
 }
 
 /// Elements as they are, in row-major order.
 pub(super) fn moved<const N: usize>(a: ArrayViewD<'_, [u8; N]>, dtype: DType) -> Literal {
-    let bytes: Vec<u8> = a.iter().flatten().copied().collect();
+    let mut bytes = Vec::with_capacity(a.len() * N);
+    match a.as_slice() {
+        Some(all) => bytes.extend(all.as_flattened()),
+        None => a.iter().for_each(|element| bytes.extend(element)),
+    }
     Literal { ty: TensorType::new(dtype, a.shape().iter().copied()), bytes: bytes.into() }
 }
 

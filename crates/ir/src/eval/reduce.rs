@@ -154,7 +154,7 @@ type Groups<'a> = dyn Fn(&[usize], &mut dyn FnMut(usize)) + 'a;
 fn reduce_groups(reducer: Reducer, args: &[&Literal], shape: &[usize], groups: &Groups<'_>) -> Result<Vec<Literal>> {
     let dtype = args[0].ty.dtype;
     in_domain!(dtype, T => {
-        let values: Vec<T> = numbers::<T>(args[0])?.into_iter().collect();
+        let values = numbers::<T>(args[0])?.into_raw_vec_and_offset().0;
         let start = identity::<T>(reducer, dtype);
         if !reducer.is_arg() {
             let result = ArrayD::from_shape_fn(IxDyn(shape), |position| {
@@ -165,7 +165,7 @@ fn reduce_groups(reducer: Reducer, args: &[&Literal], shape: &[usize], groups: &
             return Ok(vec![stored(result.view(), dtype)]);
         }
         let index_dtype = args[1].ty.dtype;
-        let places: Vec<i128> = indices(args[1])?.into_iter().collect();
+        let places = indices(args[1])?.into_raw_vec_and_offset().0;
         let start = (start, int_range(index_dtype).1);
         let result = ArrayD::from_shape_fn(IxDyn(shape), |position| {
             let mut best = start;
@@ -177,7 +177,7 @@ fn reduce_groups(reducer: Reducer, args: &[&Literal], shape: &[usize], groups: &
 }
 
 /// Row-major steps.
-fn steps(shape: &[usize]) -> Vec<usize> {
+pub(super) fn steps(shape: &[usize]) -> Vec<usize> {
     crate::alias::Layout::contiguous(crate::types::Shape::from_slice(shape)).strides.to_vec()
 }
 
@@ -225,7 +225,7 @@ pub(super) fn reduce_window(
 pub(super) fn select_and_scatter(a: &Literal, source: &Literal, window: &Window) -> Result<Literal> {
     let (taps, step) = (taps_of(window, &a.ty.shape, &source.ty.shape), steps(&a.ty.shape));
     in_domain!(a.ty.dtype, T => {
-        let values: Vec<T> = numbers::<T>(a)?.into_iter().collect();
+        let values = numbers::<T>(a)?.into_raw_vec_and_offset().0;
         let mut sums = vec![T::ZERO; values.len()];
         for (position, &value) in numbers::<T>(source)?.indexed_iter() {
             let here: Vec<&[Tap]> = (0..step.len()).map(|d| &taps[d][position[d]][..]).collect();

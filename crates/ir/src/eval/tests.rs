@@ -338,3 +338,27 @@ fn inputs_must_fit_and_sizes_are_bounded() {
     let huge = value(&["i8[99999999999] = iota(dtype:i8,shape:[99999999999],dim:0)"]).unwrap_err();
     assert!(huge.message().contains("exceeds the limit"), "{huge}");
 }
+
+/// What evaluating `op` of `n` floats is said to take.
+fn work_of(n: usize, op: impl Fn(&crate::Builder, crate::ValueId) -> Result<crate::ValueId>) -> Option<u64> {
+    let b = crate::Builder::new("g");
+    let x = b.input("x", crate::InputKind::User, TensorType::new(crate::DType::F32, [n]));
+    b.output("y", crate::OutputKind::User, op(&b, x).unwrap());
+    work(&b.finish())
+}
+
+#[test]
+fn work_grows_with_elements_and_rounds() {
+    let double = |b: &crate::Builder, x| b.add(x, x);
+    let (few, many) = (work_of(1000, double).unwrap(), work_of(4000, double).unwrap());
+    assert!((3 * few..5 * few).contains(&many), "{few} {many}");
+    let repeated = |count| {
+        let again = move |b: &crate::Builder, x| {
+            let step = |b: &crate::Builder, _, v: &[crate::ValueId]| Ok(vec![b.add(v[0], v[0])?]);
+            Ok(crate::ops::loops::repeat(b, count, &[x], step)?[0])
+        };
+        work_of(1000, again).unwrap()
+    };
+    assert!((8 * repeated(1)..11 * repeated(1)).contains(&repeated(10)), "{} {}", repeated(1), repeated(10));
+    assert!(work_of(8, |b, x| b.unary(crate::op::Unary::Digamma, x)).is_none());
+}
