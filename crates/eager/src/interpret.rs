@@ -121,13 +121,20 @@ enum Pay {
 }
 
 impl Rent {
+    /// For a call whose turn has come: one thread does at a time.
     fn pay(&self) -> Pay {
-        let before = self.spent.fetch_add(self.work, Ordering::Relaxed);
-        match before {
-            _ if before >= self.limit => Pay::Execute,
-            _ if before + self.work >= self.limit => Pay::Last,
-            _ => Pay::Evaluate,
+        let before = self.spent.load(Ordering::Relaxed);
+        if before >= self.limit {
+            return Pay::Execute;
         }
+        let after = before.saturating_add(self.work);
+        self.spent.store(after, Ordering::Relaxed);
+        if after >= self.limit { Pay::Last } else { Pay::Evaluate }
+    }
+
+    /// From now on there is a program.
+    pub(crate) fn end(&self) {
+        self.spent.store(self.limit, Ordering::Relaxed);
     }
 
     /// Whether the program has been sent for.

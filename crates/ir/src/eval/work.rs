@@ -11,7 +11,6 @@ mod nanoseconds {
     pub(super) const MOVED: u64 = 3;
     pub(super) const COMPUTED: u64 = 12;
     pub(super) const FUNCTION: u64 = 40;
-    pub(super) const REDUCED: u64 = 5;
     pub(super) const PRODUCT: u64 = 2;
     pub(super) const DRAWN: u64 = 30;
     /// An element of a window, which is looked for by its position.
@@ -42,50 +41,56 @@ fn of_node(node: &Node, operands: &[Option<&TensorType>]) -> Option<u64> {
     let elements = |t: &TensorType| t.numel() as u64;
     let (made, read) =
         (results.iter().map(elements).sum::<u64>(), operands.iter().flatten().map(|t| elements(t)).sum::<u64>());
+    let all = made.saturating_add(read);
     let operand = |i: usize| operands.get(i).copied().flatten();
-    let product = |sizes: &[usize]| sizes.iter().map(|&n| n as u64).product::<u64>();
+    let product = |sizes: &[usize]| sizes.iter().fold(1u64, |product, &n| product.saturating_mul(n as u64));
     let work = match &node.op {
         Op::Input { .. } | Op::Constant(_) | Op::GetTupleElement { .. } | Op::OptimizationBarrier => 0,
         Op::Reshape { .. } | Op::BitcastConvert { .. } => 0,
         Op::BroadcastInDim { .. } | Op::Transpose { .. } | Op::Slice { .. } | Op::DynamicSlice { .. } => {
-            MOVED * (made + read)
+            MOVED.saturating_mul(all)
         }
-        Op::DynamicUpdateSlice | Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. } => MOVED * (made + read),
+        Op::DynamicUpdateSlice | Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. } => {
+            MOVED.saturating_mul(all)
+        }
         Op::Unary(u) if first.dtype.is_complex() && *u != Unary::Negate => return None,
-        Op::Unary(u) if !is_function(*u) => COMPUTED * made,
+        Op::Unary(u) if !is_function(*u) => COMPUTED.saturating_mul(made),
         Op::Binary(b) if !matches!(b, Binary::Power | Binary::Atan2 | Binary::Zeta | Binary::NextAfter) => {
-            COMPUTED * made
+            COMPUTED.saturating_mul(made)
         }
         Op::Binary(_) if first.dtype.is_complex() => return None,
         Op::Unary(Unary::Digamma | Unary::Lgamma) | Op::Binary(Binary::Zeta) => return None,
-        Op::Unary(_) | Op::Binary(_) => FUNCTION * made,
-        Op::Iota { .. } | Op::Compare(_) | Op::Select | Op::Convert { .. } => COMPUTED * made,
-        Op::Reduce { .. } => REDUCED * read + COMPUTED * made,
-        Op::RngBitGenerator { .. } => DRAWN * made,
-        Op::Sort { .. } => ORDERED * read.saturating_mul(u64::from(read.max(2).ilog2())),
-        Op::Gather(g) => BEGUN * (made / product(&g.slice_sizes).max(1)) + MOVED * (made + read),
+        Op::Unary(_) | Op::Binary(_) => FUNCTION.saturating_mul(made),
+        Op::Iota { .. } | Op::Compare(_) | Op::Select | Op::Convert { .. } => COMPUTED.saturating_mul(made),
+        Op::Reduce { .. } => COMPUTED.saturating_mul(all),
+        Op::RngBitGenerator { .. } => DRAWN.saturating_mul(made),
+        Op::Sort { .. } => ORDERED.saturating_mul(read.saturating_mul(u64::from(read.max(2).ilog2()))),
+        Op::Gather(g) => {
+            BEGUN.saturating_mul(made / product(&g.slice_sizes).max(1)).saturating_add(MOVED.saturating_mul(all))
+        }
         Op::Scatter(s) => {
             let updates = operand(2)?;
-            let window = s.update_window_dims.iter().map(|&d| updates.shape[d] as u64).product::<u64>();
-            BEGUN * (elements(updates) / window.max(1)) + COMPUTED * (made + read)
+            let window: Vec<usize> = s.update_window_dims.iter().map(|&d| updates.shape[d]).collect();
+            let begun = elements(updates) / product(&window).max(1);
+            BEGUN.saturating_mul(begun).saturating_add(COMPUTED.saturating_mul(all))
         }
         Op::DotGeneral(d) => {
-            let summed = d.lhs_contract.iter().map(|&i| Some(operand(0)?.shape[i] as u64));
-            let summed = summed.collect::<Option<Vec<u64>>>()?.into_iter().product::<u64>();
-            PRODUCT.saturating_mul(made.saturating_mul(summed)) + MOVED * (made + read)
+            let lhs = operand(0)?;
+            let summed: Vec<usize> = d.lhs_contract.iter().map(|&i| lhs.shape[i]).collect();
+            PRODUCT.saturating_mul(made.saturating_mul(product(&summed))).saturating_add(MOVED.saturating_mul(all))
         }
         Op::Convolution(c) => {
             let kernel = operand(1)?;
             let features = kernel.shape[c.kernel_output_feature].max(1) as u64;
-            SLID.saturating_mul(elements(first).saturating_mul(elements(kernel) / features)) + MOVED * read
+            SLID.saturating_mul(elements(first).saturating_mul(elements(kernel) / features))
         }
         Op::ReduceWindow { window, .. } => {
             // A window reaches no further than the operand.
-            let extents = operand(0)?.shape.iter().zip(&window.size).map(|(&n, &size)| n.min(size) as u64);
-            SLID.saturating_mul(elements(first).saturating_mul(extents.product::<u64>())) + MOVED * read
+            let extents = operand(0)?.shape.iter().zip(&window.size).map(|(&n, &size)| n.min(size));
+            SLID.saturating_mul(elements(first).saturating_mul(product(&extents.collect::<Vec<_>>())))
         }
         Op::SelectAndScatter { window } => {
-            SLID.saturating_mul(elements(operand(1)?).saturating_mul(product(&window.size))) + COMPUTED * made
+            SLID.saturating_mul(elements(operand(1)?).saturating_mul(product(&window.size)))
         }
         Op::If => node.bodies.iter().map(|body| work(body)).collect::<Option<Vec<u64>>>()?.into_iter().max()?,
         Op::While => {
