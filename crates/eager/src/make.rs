@@ -49,9 +49,7 @@ impl Making {
         }
         self.made.wait().as_ref().map_err(Error::clone)
     }
-}
 
-impl Making {
     fn end(&self) {
         if self.ordered.load(Ordering::SeqCst) {
             self.line.end_one();
