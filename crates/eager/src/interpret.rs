@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::plan::Kernel;
 use ir::op::Binary;
-use ir::{Graph, Literal, Node, Op, Type, ValueId};
+use ir::{Graph, Literal, Node, Op, ValueId};
 use runtime::Buffer;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -25,7 +25,7 @@ const MANY: u32 = 5;
 /// `0`: calls are never evaluated. `1`: as said above, as when it is not set. `always`: all that are not too long. For tests.
 const CHOICE: &str = "TORCHTPU_INTERPRET";
 /// Nanoseconds that compiling a program is taken to cost, and each of its ops: on two processors, the CPU plugin takes 10 ms for an
-/// addition, 25 for a softmax and 240 for an LSTM.
+/// addition and 25 for a softmax.
 const PROGRAM: u64 = 10_000_000;
 const OP: u64 = 1_000_000;
 
@@ -72,13 +72,17 @@ impl Families {
     /// When the environment chooses what there is not.
     pub(crate) fn new(on_cpu: bool) -> Result<Families> {
         let choice = if on_cpu { Choice::made()? } else { Choice::Never };
-        Ok(Families { choice, turn: 1, families: FxHashMap::default() })
+        Ok(Families::with(choice))
+    }
+
+    fn with(choice: Choice) -> Families {
+        Families { choice, turn: 1, families: FxHashMap::default() }
     }
 
     /// All calls are evaluated that are short enough.
     #[cfg(test)]
     pub(crate) fn always() -> Families {
-        Families { choice: Choice::Always, turn: 1, families: FxHashMap::default() }
+        Families::with(Choice::Always)
     }
 
     /// Something is read, uploaded or waited for.
@@ -156,11 +160,7 @@ fn family(graph: &Graph) -> u64 {
             op => discriminant(op).hash(&mut hasher),
         }
         node.operands.hash(&mut hasher);
-        let types = match &node.ty {
-            Type::Tensor(t) => std::slice::from_ref(t),
-            Type::Tuple(ts) => ts,
-        };
-        types.iter().for_each(|t| (t.dtype, t.rank()).hash(&mut hasher));
+        node.ty.tensors().iter().for_each(|t| (t.dtype, t.rank()).hash(&mut hasher));
     }
     graph.outputs.iter().for_each(|o| (o.value, &o.kind).hash(&mut hasher));
     hasher.finish()
@@ -247,10 +247,6 @@ mod tests {
     use super::*;
     use ir::{Builder, DType, InputKind, Number, OutputKind, TensorType};
 
-    fn families(choice: Choice) -> Families {
-        Families { choice, turn: 1, families: FxHashMap::default() }
-    }
-
     /// The square of `n` floats.
     fn square(n: usize) -> Graph {
         let b = Builder::new("square");
@@ -271,7 +267,7 @@ mod tests {
 
     #[test]
     fn sizes_are_data_once_new_ones_came_in_many_turns() {
-        let mut families = families(Choice::Data);
+        let mut families = Families::with(Choice::Data);
         for n in 1..100 {
             assert!(families.meet(&square(n)).is_none(), "all of one turn");
         }
@@ -288,17 +284,17 @@ mod tests {
 
     #[test]
     fn the_choice_of_the_environment_is_followed() {
-        let mut never = families(Choice::Never);
+        let mut never = Families::with(Choice::Never);
         for n in 1..20 {
             never.turn();
             assert!(never.meet(&square(n)).is_none());
         }
-        assert!(families(Choice::Always).meet(&square(3)).is_some());
+        assert!(Families::with(Choice::Always).meet(&square(3)).is_some());
     }
 
     #[test]
     fn what_is_drawn_and_summed_keeps_its_program() {
-        let mut always = families(Choice::Always);
+        let mut always = Families::with(Choice::Always);
         assert!(always.meet(&draw(7, None)).is_some());
         assert!(always.meet(&draw(7, Some(0.25))).is_none());
     }

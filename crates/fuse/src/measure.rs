@@ -100,7 +100,7 @@ pub(crate) fn types<'g>(graph: &'g Graph, node: &Node) -> Vec<&'g Type> {
 
 /// Elements of all tensors of a type.
 pub(crate) fn numel(ty: &Type) -> u64 {
-    tensors(ty).map(|t| t.numel() as u64).sum()
+    ty.tensors().iter().map(|t| t.numel() as u64).sum()
 }
 
 /// Arithmetic ops for each value of a Fourier transform of so many: five for each time that they are halved.
@@ -110,15 +110,7 @@ pub(crate) fn butterflies(lengths: &[usize]) -> u64 {
 
 /// Bytes of all tensors of a type, dense.
 pub(crate) fn bytes(ty: &Type) -> u64 {
-    tensors(ty).map(|t| t.size_in_bytes() as u64).sum()
-}
-
-/// All tensors of a type.
-pub(crate) fn tensors(ty: &Type) -> impl Iterator<Item = &TensorType> {
-    match ty {
-        Type::Tensor(t) => std::slice::from_ref(t).iter(),
-        Type::Tuple(ts) => ts.iter(),
-    }
+    ty.tensors().iter().map(|t| t.size_in_bytes() as u64).sum()
 }
 
 /// Extents of `dims` of an operand, multiplied.

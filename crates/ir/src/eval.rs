@@ -115,10 +115,7 @@ impl Evaluation {
     }
 
     fn node(&mut self, node: &Node, operands: &[&Value]) -> Result<Value> {
-        let parts = match &node.ty {
-            Type::Tensor(t) => std::slice::from_ref(t),
-            Type::Tuple(ts) => ts,
-        };
+        let parts = node.ty.tensors();
         let large = parts.iter().find(|t| t.size_in_bytes() > self.limits.bytes && !is_splat_op(&node.op, operands));
         ensure!(large.is_none(), "a value of type {} exceeds the limit of {} bytes", node.ty, self.limits.bytes);
         if let (Op::GetTupleElement { index }, [Value::Tuple(parts)]) = (&node.op, operands) {

@@ -23,11 +23,7 @@ pub fn infer(op: &Op, args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
         Op::HostRows => return hosts::rows(infer_lapack(args, bodies)?, bodies),
         _ => infer_tensors(op, &tensors(args)?)?,
     };
-    let parts = match &ty {
-        Type::Tensor(t) => std::slice::from_ref(t),
-        Type::Tuple(ts) => ts,
-    };
-    parts.iter().try_for_each(addressable)?;
+    ty.tensors().iter().try_for_each(addressable)?;
     Ok(ty)
 }
 

@@ -55,6 +55,13 @@ impl TensorType {
 }
 
 impl Type {
+    /// All its tensors.
+    pub fn tensors(&self) -> &[TensorType] {
+        match self {
+            Type::Tensor(t) => std::slice::from_ref(t),
+            Type::Tuple(ts) => ts,
+        }
+    }
     /// The tensor type, if this is one tensor.
     pub fn tensor(&self) -> Option<&TensorType> {
         match self {

@@ -109,11 +109,7 @@ impl<'s, 'c> Scope<'s, 'c> {
     }
 
     pub(crate) fn results(&self, i: Instruction<'c>, ty: &Type) -> Result<Values<'c>> {
-        let parts = match ty {
-            Type::Tensor(t) => std::slice::from_ref(t),
-            Type::Tuple(ts) => ts,
-        };
-        let types: SmallVec<[_; 4]> = parts.iter().map(|t| self.session.tensor(t)).collect::<Result<_>>()?;
+        let types: SmallVec<[_; 4]> = ty.tensors().iter().map(|t| self.session.tensor(t)).collect::<Result<_>>()?;
         let op = self.push(i, &types)?;
         (0..types.len()).map(|k| Ok(op.result(k).map_err(internal)?.into())).collect()
     }

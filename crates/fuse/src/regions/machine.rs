@@ -1,7 +1,7 @@
 //! What regions are priced by: a machine's rates, and the one function from work and bytes to time.
 
 use super::tiles::padded_bytes;
-use crate::measure::{Effort, butterflies, convolution, dot, numel, tensors};
+use crate::measure::{Effort, butterflies, convolution, dot, numel};
 use ir::{Op, Precision, TensorType, Type};
 
 /// What a machine has. Rates are peaks per second of one device, sizes are in bytes.
@@ -52,7 +52,7 @@ impl Machine {
     /// Bytes that a value of type `ty` takes in memory: on a TPU with the padding of its tiles.
     pub fn bytes(&self, ty: &Type) -> u64 {
         let of = |t: &TensorType| if self.is_tpu { padded_bytes(t) } else { t.size_in_bytes() as u64 };
-        tensors(ty).map(of).sum()
+        ty.tensors().iter().map(of).sum()
     }
 
     fn memory(&self, bytes: u64) -> u64 {

@@ -27,7 +27,7 @@ pub(super) trait Domain: Copy {
     fn put(self, dtype: DType, out: &mut Vec<u8>);
     /// The elements of `dtype` in `bytes`: where there are many, the type is asked for once.
     fn get_all(bytes: &[u8], dtype: DType) -> Vec<Self> {
-        bytes.chunks_exact(dtype.size()).map(|b| Self::get(b, dtype)).collect()
+        one_by_one(bytes, dtype)
     }
     /// Appends the bytes of `numbers` as elements of `dtype`.
     fn put_all(numbers: impl Iterator<Item = Self>, dtype: DType, out: &mut Vec<u8>) {
@@ -43,6 +43,10 @@ pub(super) trait Domain: Copy {
     fn plus(self, other: Self) -> Self;
     /// Product; integers wrap.
     fn times(self, other: Self) -> Self;
+}
+
+fn one_by_one<T: Domain>(bytes: &[u8], dtype: DType) -> Vec<T> {
+    bytes.chunks_exact(dtype.size()).map(|b| T::get(b, dtype)).collect()
 }
 
 /// `f` of every `N` bytes.
@@ -67,7 +71,7 @@ impl Domain for i128 {
         match dtype {
             DType::I64 => each(bytes, |b| i64::from_le_bytes(b).into()),
             DType::I32 => each(bytes, |b| i32::from_le_bytes(b).into()),
-            _ => bytes.chunks_exact(dtype.size()).map(|b| i128::get(b, dtype)).collect(),
+            _ => one_by_one(bytes, dtype),
         }
     }
     fn put_all(numbers: impl Iterator<Item = i128>, dtype: DType, out: &mut Vec<u8>) {
@@ -115,7 +119,7 @@ impl Domain for f64 {
         match dtype {
             DType::F64 => each(bytes, f64::from_le_bytes),
             DType::F32 => each(bytes, |b| f32::from_le_bytes(b).into()),
-            _ => bytes.chunks_exact(dtype.size()).map(|b| f64::get(b, dtype)).collect(),
+            _ => one_by_one(bytes, dtype),
         }
     }
     fn put_all(numbers: impl Iterator<Item = f64>, dtype: DType, out: &mut Vec<u8>) {

@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Binary, Comparison, Op, Unary};
-use crate::types::{TensorType, Type};
+use crate::types::TensorType;
 
 /// Nanoseconds, about, on a processor of the 2020s: measured with tensors of some thousand `f32`. That they are the same on every
 /// host matters more than that they are right.
@@ -33,10 +33,7 @@ pub fn work(graph: &Graph) -> Option<u64> {
 
 fn of_node(node: &Node, operands: &[Option<&TensorType>]) -> Option<u64> {
     use nanoseconds::*;
-    let results = match &node.ty {
-        Type::Tensor(t) => std::slice::from_ref(t),
-        Type::Tuple(ts) => ts,
-    };
+    let results = node.ty.tensors();
     let first = results.first()?;
     let elements = |t: &TensorType| t.numel() as u64;
     let (made, read) =
