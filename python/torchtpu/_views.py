@@ -212,45 +212,60 @@ def _is_differentiable() -> bool:
     return metadata is not None and any(info.requires_grad for info in metadata.output_info)
 
 
-def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[int]:
-    """Adds to the outputs where those of the outputs ``remade`` lie that have symbols in them.
+@dataclass(frozen=True)
+class Place:
+    """How a result that AOTAutograd makes anew has to lie for that."""
 
-    Gives their positions. The last outputs are then, of each, the offset of what it is a view of, its own, and its
-    strides.
-    """
+    result: int
+    """Its position among the outputs."""
+    numbers: tuple[int | None, ...]
+    """The offset of what it is a view of, its own, and its strides. Those that are not known come out, in order, behind
+    the last tensor."""
+
+
+def add_places(gm: fx.GraphModule, remade: frozenset[int]) -> list[Place]:
+    """Says where those of the outputs ``remade`` lie that are not made by the views that the user has called."""
     output = next(iter(reversed(gm.graph.nodes)))
     outputs = list(output.args[0])
-    positions = [i for i in sorted(remade) if _is_symbolic(outputs[i])]
-    for i in positions:
-        start, offset = _offset(_origin(outputs[i])), _offset(outputs[i])
-        strides = [_told(n, outputs[i], aten.sym_stride.int, d) for d, n in enumerate(outputs[i].meta["val"].stride())]
-        outputs += [_number(gm, *how) for _, *how in (start, offset, *strides)]
-    if positions:
-        output.args = (tuple(outputs),)
+    places: list[Place] = []
+    unknown: list[fx.Node] = []
+    for i in sorted(remade - _replayed()):
+        if not isinstance(node := outputs[i], fx.Node) or not isinstance(value := node.meta.get("val"), torch.Tensor):
+            continue
+        strides = [_told(n, node, aten.sym_stride.int, d) for d, n in enumerate(value.stride())]
+        numbers = [_offset(_origin(node)), _offset(node), *strides]
+        places.append(Place(i, tuple(known for known, *_ in numbers)))
+        unknown += [_number(gm, *how) for known, *how in numbers if known is None]
+    if unknown:
+        output.args = ((*outputs, *unknown),)
         gm.recompile()
-    return positions
+    return places
 
 
-def _is_symbolic(node: Any) -> bool:
-    if not isinstance(node, fx.Node) or not isinstance(value := node.meta.get("val"), torch.Tensor):
-        return False
-    return any(isinstance(n, torch.SymInt) for n in (value.storage_offset(), *value.shape, *value.stride()))
+def _replayed() -> frozenset[int]:
+    """The positions of outputs of the forward graph being compiled that AOTAutograd makes by their views, called again.
+
+    It does not where a symbol was among the arguments of one, even if the graph has fixed that since.
+    """
+    metadata = _metadata()
+    infos = zip(user_outputs(), metadata.output_info if metadata else (), strict=True)
+    views = {i: info.view_meta_sequence for i, info in infos if info.view_meta_sequence is not None}
+    return frozenset(i for i, made in views.items() if not any(view.has_symbolic_inputs for view in made.sequence))
 
 
 def with_places(
-    call: Callable[[list[Any]], Sequence[Any]], positions: list[int]
+    call: Callable[[list[Any]], Sequence[Any]], places: list[Place]
 ) -> Callable[[list[Any]], Sequence[Any]]:
-    """``call``, whose last results say how those at ``positions`` are to lie."""
+    """``call``, whose last results say what is not known of ``places``."""
+    unknown = sum(number is None for place in places for number in place.numbers)
 
     def run(args: list[Any]) -> Sequence[Any]:
         outputs = list(call(args))
-        ranks = [outputs[i].dim() for i in positions]
-        at = len(outputs) - sum(ranks) - 2 * len(ranks)
-        rest = at
-        for i, rank in zip(positions, ranks, strict=True):
-            start, offset, *strides = outputs[at : at + 2 + rank]
-            outputs[i] = _lying(outputs[i], offset - start, strides)
-            at += 2 + rank
+        rest = len(outputs) - unknown
+        given = iter(outputs[rest:])
+        for place in places:
+            start, offset, *strides = [next(given) if number is None else number for number in place.numbers]
+            outputs[place.result] = _lying(outputs[place.result], offset - start, strides)
         return outputs[:rest]
 
     return run

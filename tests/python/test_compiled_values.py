@@ -28,6 +28,58 @@ def test_as_strided_reads_the_storage_around_a_view(device: str, dynamic: bool |
         torch.testing.assert_close(step(base[start : start + 4], n), parts(theirs, n), check_device=False)
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.narrow(0, 1, x.shape[0] - 2),
+        lambda x: x[: x.shape[0] - 2, ::2],
+        lambda x: x[:, 1:2].expand(x.shape[0], 5),
+        lambda x: x.expand(2, *x.shape).transpose(0, 1),
+        lambda x: x.view(x.shape[0], 1, 2).expand(x.shape[0], 3, 2),
+        lambda x: torch.broadcast_tensors(x[:, None], x[None])[0],
+        lambda x: x.view(-1)[: x.shape[0]].expand(3, x.shape[0]),
+        lambda x: x[6:],
+    ],
+    ids=["narrow", "slice", "column", "transposed", "row", "broadcast", "flat", "rest"],
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_views_of_an_input_whose_symbolic_size_the_graph_fixes(
+    view: Callable[[Tensor], Tensor], dynamic: bool | None, device: str
+) -> None:
+    """AOTAutograd does not call such views again: it makes them by the strides and offset of what the graph gives."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        return len(x.split(3)) * x, view(x)  # seven rows leave a part of one
+
+    torch._dynamo.reset()
+    step = torch.compile(program, backend="torchtpu", dynamic=dynamic)
+    base = torch.arange(80.0).reshape(40, 2)
+    for start, n in ((0, 5), (0, 7), (3, 7), (0, 10)):
+        mine, theirs = (t[start : start + n] if start else t[:n].clone() for t in (base.to(device), base))
+        mine.requires_grad_(), theirs.requires_grad_()
+        (got, want) = (step(mine)[1], program(theirs)[1])
+        torch.testing.assert_close(got, want, check_device=False, check_stride=True)
+        assert got.storage_offset() - mine.storage_offset() == want.storage_offset() - theirs.storage_offset()
+        weights = torch.linspace(0, 1, want.numel()).reshape(want.shape)
+        (got,) = torch.autograd.grad((got * weights.to(device)).sum(), mine)
+        torch.testing.assert_close(got, torch.autograd.grad((want * weights).sum(), theirs)[0], check_device=False)
+
+
+def test_a_view_of_an_input_that_another_view_was_put_into() -> None:
+    def program(x: Tensor) -> Tensor:
+        x.t_()
+        return x[1:, ::2]
+
+    torch._dynamo.reset()
+    mine, theirs = torch.arange(20.0).view(4, 5), torch.arange(20.0).view(4, 5)
+    got, want = torch.compile(program, backend="torchtpu")(mine), program(theirs)
+    torch.testing.assert_close(got, want, check_stride=True)
+    got.add_(1)
+    want.add_(1)
+    torch.testing.assert_close(mine, theirs, check_stride=True)
+
+
 def test_as_strided_at_places_that_the_graph_computes() -> None:
     torch._dynamo.reset()
     step = torch.compile(lambda x, n: torch.as_strided(x, (n * n,), (1,)) + 1, backend="torchtpu", dynamic=True)
@@ -174,6 +226,29 @@ def test_numbers_in_code_are_exact() -> None:
         least = torch.finfo(dtype).min
         filled = compiled(lambda x, least=least: x.masked_fill(x > 0, least))(torch.ones(2, dtype=dtype))
         assert filled.tolist() == [least, least]
+
+
+NUMBERS: dict[str, Callable[[int], float]] = {
+    "abs": lambda k: abs(k) * 3,
+    "bits": lambda k: (k ^ 5) + (k & 6) + (k | 8) + ~k,
+    "round": lambda k: round(k / 4) + round(k / 3, 2),
+    "shifts": lambda k: (k << 2) + (k >> 1),
+    "sines": lambda k: math.sin(k) + math.cos(k) + math.tan(k) + math.asin(k / 99) + math.acos(k / 99) + math.atan(k),
+    "hyperbolic": lambda k: math.sinh(k / 9) + math.cosh(k / 9) + math.tanh(k / 9),
+    "logarithms": lambda k: math.log2(abs(k) + 1) + math.log(abs(k) + 1) + math.sqrt(abs(k)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_python_computes_with_symbolic_numbers_in_one_graph(name: str) -> None:
+    def program(x: Tensor, k: int) -> Tensor:
+        return x * NUMBERS[name](k) + x
+
+    torch._dynamo.reset()
+    step = torch.compile(program, backend="torchtpu", dynamic=True, options={"fallback": "error"})
+    x = torch.tensor([1.0, -2.5], dtype=torch.float64)
+    for k in (2, 14, -5, 30, 6):  # 14 / 4 and 6 / 4 are halves
+        torch.testing.assert_close(step(x, k), program(x, k))
 
 
 CHAINS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {

@@ -14,6 +14,8 @@ pub(super) enum PythonOp {
     Negate,
     Subtract,
     Positive,
+    /// To an integer, or to so many decimals.
+    Round,
 }
 
 impl PythonOp {
@@ -21,6 +23,7 @@ impl PythonOp {
         match self {
             PythonOp::Call(func) => Expr::Call(func, args),
             PythonOp::Positive => Expr::Call(Func::Identity, args),
+            PythonOp::Round => Expr::Call(if args.len() > 1 { Func::RoundDecimal } else { Func::RoundToInt }, args),
             PythonOp::Negate => {
                 args.insert(0, Expr::int(-1));
                 Expr::Call(Func::Mul, args)
@@ -50,8 +53,12 @@ const OPS: &[(&str, PythonOp)] = &[
     ("_operator.ge", PythonOp::Call(Func::GreaterThan)),
     ("_operator.lt", PythonOp::Call(Func::StrictLessThan)),
     ("_operator.gt", PythonOp::Call(Func::StrictGreaterThan)),
-    ("_operator.and_", PythonOp::Call(Func::And)),
-    ("_operator.or_", PythonOp::Call(Func::Or)),
+    ("_operator.and_", PythonOp::Call(Func::BitAnd)),
+    ("_operator.or_", PythonOp::Call(Func::BitOr)),
+    ("_operator.xor", PythonOp::Call(Func::BitXor)),
+    ("_operator.abs", PythonOp::Call(Func::Abs)),
+    ("builtins.abs", PythonOp::Call(Func::Abs)),
+    ("builtins.round", PythonOp::Round),
     ("_operator.lshift", PythonOp::Call(Func::LShift)),
     ("_operator.rshift", PythonOp::Call(Func::RShift)),
     ("math.trunc", PythonOp::Call(Func::TruncToInt)),
@@ -60,6 +67,17 @@ const OPS: &[(&str, PythonOp)] = &[
     ("math.sqrt", PythonOp::Call(Func::Sqrt)),
     ("math.exp", PythonOp::Call(Func::Exp)),
     ("math.log", PythonOp::Call(Func::Log)),
+    ("math.log2", PythonOp::Call(Func::Log2)),
+    ("math.sin", PythonOp::Call(Func::Sin)),
+    ("math.cos", PythonOp::Call(Func::Cos)),
+    ("math.tan", PythonOp::Call(Func::Tan)),
+    ("math.sinh", PythonOp::Call(Func::Sinh)),
+    ("math.cosh", PythonOp::Call(Func::Cosh)),
+    ("math.tanh", PythonOp::Call(Func::Tanh)),
+    ("math.asin", PythonOp::Call(Func::Asin)),
+    ("math.acos", PythonOp::Call(Func::Acos)),
+    ("math.atan", PythonOp::Call(Func::Atan)),
+    ("math.asinh", PythonOp::Call(Func::Asinh)),
     ("torch.sym_int", PythonOp::Call(Func::TruncToInt)),
     ("torch.sym_float", PythonOp::Call(Func::ToFloat)),
     ("torch.sym_not", PythonOp::Call(Func::Not)),
@@ -71,4 +89,15 @@ const OPS: &[(&str, PythonOp)] = &[
     ("torch._sym_sqrt", PythonOp::Call(Func::Sqrt)),
     ("torch._sym_exp", PythonOp::Call(Func::Exp)),
     ("torch._sym_log", PythonOp::Call(Func::Log)),
+    ("torch._sym_log2", PythonOp::Call(Func::Log2)),
+    ("torch._sym_sin", PythonOp::Call(Func::Sin)),
+    ("torch._sym_cos", PythonOp::Call(Func::Cos)),
+    ("torch._sym_tan", PythonOp::Call(Func::Tan)),
+    ("torch._sym_sinh", PythonOp::Call(Func::Sinh)),
+    ("torch._sym_cosh", PythonOp::Call(Func::Cosh)),
+    ("torch._sym_tanh", PythonOp::Call(Func::Tanh)),
+    ("torch._sym_asin", PythonOp::Call(Func::Asin)),
+    ("torch._sym_acos", PythonOp::Call(Func::Acos)),
+    ("torch._sym_atan", PythonOp::Call(Func::Atan)),
+    ("torch._sym_asinh", PythonOp::Call(Func::Asinh)),
 ];

@@ -92,6 +92,17 @@ fn call(func: Func, args: &[Value]) -> Result<Value> {
         Sqrt => Float(real(one()?).sqrt()),
         Exp => Float(real(one()?).exp()),
         Log => Float(real(one()?).ln()),
+        Log2 => Float(real(one()?).log2()),
+        Sin => Float(real(one()?).sin()),
+        Cos => Float(real(one()?).cos()),
+        Tan => Float(real(one()?).tan()),
+        Sinh => Float(real(one()?).sinh()),
+        Cosh => Float(real(one()?).cosh()),
+        Tanh => Float(real(one()?).tanh()),
+        Asin => Float(real(one()?).asin()),
+        Acos => Float(real(one()?).acos()),
+        Atan => Float(real(one()?).atan()),
+        Asinh => Float(real(one()?).asinh()),
         TruncToFloat => Float(real(one()?).trunc()),
         TruncToInt => whole(one()?, f64::trunc, |n, d| n / d)?,
         FloorToInt => whole(one()?, f64::floor, i128::div_euclid)?,
@@ -113,8 +124,10 @@ fn call(func: Func, args: &[Value]) -> Result<Value> {
         },
         LShift => two().and_then(|(a, b)| multiply(a, power(Exact(2, 1), b)?))?,
         RShift => two().and_then(|(a, b)| floor_div(a, power(Exact(2, 1), b)?))?,
-        BitAnd => two().and_then(|(a, b)| Ok(Exact(integer(a)? & integer(b)?, 1)))?,
-        BitOr => two().and_then(|(a, b)| Ok(Exact(integer(a)? | integer(b)?, 1)))?,
+        RoundDecimal => two().and_then(|(a, digits)| Ok(Float(rounded(real(a), integer(digits)?))))?,
+        BitAnd => two().and_then(|(a, b)| bits(a, b, |a, b| a & b))?,
+        BitOr => two().and_then(|(a, b)| bits(a, b, |a, b| a | b))?,
+        BitXor => two().and_then(|(a, b)| bits(a, b, |a, b| a ^ b))?,
         GreaterThan => two().map(|(a, b)| Value::Bool(real(a) >= real(b)))?,
         LessThan => two().map(|(a, b)| Value::Bool(real(a) <= real(b)))?,
         StrictGreaterThan => two().map(|(a, b)| Value::Bool(real(a) > real(b)))?,
@@ -146,6 +159,23 @@ fn integer(v: Value) -> Result<i128> {
         Exact(n, 1) => Ok(n),
         other => invalid!("{} is not an integer", real(other)),
     }
+}
+
+/// Of two truth values a truth value, as Python has it.
+fn bits(a: Value, b: Value, of: fn(i128, i128) -> i128) -> Result<Value> {
+    let both = of(integer(a)?, integer(b)?);
+    Ok(if matches!((a, b), (Value::Bool(_), Value::Bool(_))) { Value::Bool(both != 0) } else { Exact(both, 1) })
+}
+
+/// Python's `round(x, digits)`: the nearest number with so many decimals, of two the even one, by the exact value of `x`.
+fn rounded(x: f64, digits: i128) -> f64 {
+    /// Decimals beyond which a float has none that is not 0.
+    const MOST: i128 = 1074;
+    if digits < 0 {
+        let unit = 10f64.powi(digits.unsigned_abs().min(400) as i32);
+        return if unit.is_finite() { (x / unit).round_ties_even() * unit } else { 0.0 * x };
+    }
+    format!("{x:.*}", digits.min(MOST) as usize).parse().unwrap_or(x)
 }
 
 /// An exact fraction in lowest terms whose parts fit 64 bits: products of two then fit 128.

@@ -71,12 +71,25 @@ functions!(
     FloorToInt,
     CeilToInt,
     RoundToInt,
+    RoundDecimal,
     Identity,
     Sqrt,
     Exp,
     Log,
+    Log2,
+    Sin,
+    Cos,
+    Tan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asin,
+    Acos,
+    Atan,
+    Asinh,
     BitAnd,
     BitOr,
+    BitXor,
     GreaterThan,
     LessThan,
     StrictGreaterThan,
@@ -91,9 +104,6 @@ functions!(
 /// Other spellings.
 fn alias(name: &str) -> Option<Func> {
     Some(match name {
-        "sqrt" | "OpaqueUnaryFn_sqrt" => Func::Sqrt,
-        "exp" | "OpaqueUnaryFn_exp" => Func::Exp,
-        "log" | "OpaqueUnaryFn_log" => Func::Log,
         "floor" => Func::FloorToInt,
         "ceiling" => Func::CeilToInt,
         "trunc" => Func::TruncToInt,
@@ -105,7 +115,29 @@ fn alias(name: &str) -> Option<Func> {
         "Lt" => Func::StrictLessThan,
         "BitwiseFn_bitwise_and" => Func::BitAnd,
         "BitwiseFn_bitwise_or" => Func::BitOr,
+        "BitwiseFn_bitwise_xor" => Func::BitXor,
         "Tuple" => Func::ExprCondPair,
+        other => return of_a_float(other.strip_prefix("OpaqueUnaryFn_").unwrap_or(other)),
+    })
+}
+
+/// Python's functions of one float, as `math` names them.
+fn of_a_float(name: &str) -> Option<Func> {
+    Some(match name {
+        "sqrt" => Func::Sqrt,
+        "exp" => Func::Exp,
+        "log" => Func::Log,
+        "log2" => Func::Log2,
+        "sin" => Func::Sin,
+        "cos" => Func::Cos,
+        "tan" => Func::Tan,
+        "sinh" => Func::Sinh,
+        "cosh" => Func::Cosh,
+        "tanh" => Func::Tanh,
+        "asin" => Func::Asin,
+        "acos" => Func::Acos,
+        "atan" => Func::Atan,
+        "asinh" => Func::Asinh,
         _ => return None,
     })
 }

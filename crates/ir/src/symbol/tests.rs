@@ -41,6 +41,18 @@ fn both_notations_evaluate() {
         ("Where(Eq(s0, 7), 1, s0//0)", int(1)),
         ("9223372036854775807", int(i64::MAX)),
         ("LShift(1, 3)", int(8)),
+        ("BitwiseFn_bitwise_xor(s0, s1)", int(-6)),
+        ("BitwiseFn_bitwise_and(s0, 6)", int(6)),
+        ("BitAnd(s0 > 3, s1 > 0)", Ok(Number::Bool(false))),
+        ("RoundToInt(IntTrueDiv(s0, 2))", int(4)),
+        ("RoundDecimal(Float('2.675'), 2)", Ok(Number::Float(2.67))),
+        ("RoundDecimal(Float('0.125'), 2)", Ok(Number::Float(0.12))),
+        ("RoundDecimal(Float('-0.375'), 2)", Ok(Number::Float(-0.38))),
+        ("RoundDecimal(Float('1250.0'), -2)", Ok(Number::Float(1200.0))),
+        ("RoundDecimal(Float('1e22'), 400)", Ok(Number::Float(1e22))),
+        ("RoundDecimal(Float('5.0'), -400)", Ok(Number::Float(0.0))),
+        ("OpaqueUnaryFn_cosh(ToFloat(Integer(0)))", Ok(Number::Float(1.0))),
+        ("OpaqueUnaryFn_log2(ToFloat(Integer(8)))", Ok(Number::Float(3.0))),
     ] {
         assert_eq!(value(text), want, "{text}");
     }
