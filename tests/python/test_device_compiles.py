@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -264,3 +265,26 @@ def test_what_a_mask_picks_of_a_whole_tensor_needs_no_program_for_its_count(form
         assert picked.stride() == theirs[mask].stride()
         made.append(programs())
     assert made[-1] == made[0], made
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "grid"])
+def test_what_resized_images_are_is_not_asked_of_pytorch(mode: str) -> None:
+    """Its meta kernels of these are decompositions in Python, which take up to 70 ms for each new size."""
+
+    def resized(image: Tensor) -> Tensor:
+        if mode == "grid":
+            grid = torch.linspace(-1, 1, 40, device=image.device).view(1, 4, 5, 2)
+            return F.grid_sample(image, grid, mode="bicubic", align_corners=False)
+        return F.interpolate(image, size=(4, 5), mode=mode)
+
+    files = set()
+    image = torch.rand(1, 3, 6, random.Random(mode).randrange(50, 90))
+    sys.setprofile(lambda frame, event, arg: files.add(frame.f_code.co_filename))
+    try:
+        got = resized(image.to("tpu"))
+    finally:
+        sys.setprofile(None)
+    assert not [file for file in files if "_decomp" in file]
+    torch.testing.assert_close(got, resized(image), check_device=False, check_stride=True)
+    last = image.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(resized(last.to("tpu")), resized(last), check_device=False, check_stride=True)

@@ -10,6 +10,7 @@ import pytest
 
 HEAD = """
 import torch, torchtpu
+import torch.nn.functional as F
 torch.manual_seed(0)
 
 def counts():
@@ -34,6 +35,10 @@ def ops(x, w, places):
     yield from (zeros.index_add_(0, places, rows), torch.cat([x, rows]), x.amax(1), x.argmax(0), x.t() + 1)
     yield from (x.exp().log1p(), x.to(torch.bfloat16) * 3, x.double().sqrt(), (places * 7) % 5, x.bool().any(1))
     yield from (torch.where(x > 0, x, -x), x.flip(0), x.roll(1, 0), x.unique(), torch.layer_norm(x, x.shape[1:]))
+    # Of these, even how many tensors and ops there are hangs on the sizes.
+    image = x[None, None, 3:]
+    yield from (torch.stack(x.unbind()), torch.cat(x.split(3)), x[3:].logcumsumexp(0), F.adaptive_avg_pool2d(image, 3))
+    yield from (F.interpolate(image, size=(4, 5), mode=mode) for mode in ("bilinear", "bicubic", "area", "nearest"))
 
 def both(n):
     x, w, places = torch.randn(n, 6), torch.randn(6, 5), torch.randint(0, n, (2 * n,))

@@ -31,7 +31,7 @@ fn pattern(session: &Session, file: &Path, rounds: usize) -> Outcome<serde_json:
     let before = ir::text::parse(&std::fs::read_to_string(file)?)?;
     let (after, changes) = fuse::optimize(&before, fuse::Options::default())?;
     let as_it_stands = Options { optimize: false, ..Options::default() };
-    let compiled = |graph: &Graph| session.bundle(graph, &as_it_stands, None).map(|kernel| kernel.executable);
+    let compiled = |graph: &Graph| session.bundle(graph, &as_it_stands, None);
     let programs = [compiled(&before)?, compiled(&after)?];
     let device = session.client().device(0)?;
     let arguments = arguments(&device, &before)?;

@@ -29,7 +29,7 @@ pub use ahead::{Ahead, Interface, Slot};
 pub use cache::{DEFAULT_LIMIT, DiskCache};
 pub use error::{Error, Result};
 pub use host::{Argument, HostTensor, OutputTensor, Strides, Value, runtime_type, span_in_bytes};
-pub use kernel::{Draft, Kernel};
+pub use kernel::fingerprint;
 pub use optimize::{Numerics, Rewritten, machine};
 pub use partitioned::{Loaded, Partitioned, Partitioning};
 pub use program::{DimValues, Options, Program, Stage, Unsupported};

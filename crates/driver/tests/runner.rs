@@ -321,7 +321,7 @@ fn only_long_programs_are_divided_among_threads() {
             "graph @sum {{\n  %0: f32[{n}] = input 0 \"x\" user\n  %1: f32[{n}] = add %0, %0\n  return %1 \"y\"\n}}"
         );
         let kernel = session.kernel(&ir::text::parse(&text).unwrap()).unwrap();
-        is_divided(&kernel.executable.serialize().unwrap())
+        is_divided(&kernel.serialize().unwrap())
     };
     assert!(!divides(300_000));
     assert_eq!(divides(3_000_000), may_be_divided());

@@ -43,6 +43,14 @@ impl Parsed {
         Ok(Parsed { header: Header::of(request.words)?, words, bound })
     }
 
+    /// Whether all its tensors do.
+    pub(crate) fn lies_in_rows(&self) -> bool {
+        let mut all = true;
+        let mut see = |_, _, layout: &Layout| all &= layout.strides == Layout::contiguous(layout.sizes.clone()).strides;
+        self.words.iter().for_each(|word| collect(word, &mut see));
+        all
+    }
+
     /// The types of all cells, those never written included, or which do not fit the views of them.
     pub(crate) fn cells(&self, seen: &Seen) -> Result<std::result::Result<Vec<CellType>, Vec<Reform>>> {
         let mut views: Vec<Vec<(DType, &Layout)>> = seen.types.iter().map(|_| vec![]).collect();
@@ -206,7 +214,8 @@ impl Draft {
         cells: &[CellType],
     ) -> Result<Plan> {
         let Draft { graph, traced, sources } = self;
-        let kernel = if graph.outputs.is_empty() { None } else { Some(core.kernel(&graph)?) };
+        let bytes = |o: &ir::Output| graph.tensor_type(o.value).map_or(0, |t| t.size_in_bytes() as u64);
+        let mut outputs: Vec<_> = graph.outputs.iter().map(|o| Output { bytes: bytes(o), replaces: None }).collect();
         let mut inputs = vec![];
         for (input, node) in traced.inputs.iter().zip(&graph.inputs) {
             inputs.push(match input {
@@ -219,6 +228,7 @@ impl Draft {
                 EagerInput::Rng => Source::Rng,
             });
         }
+        let kernel = (!graph.outputs.is_empty()).then(|| core.kernel(graph));
         let donated = kernel.as_ref().map(|k| k.donated.clone()).unwrap_or_default();
         let donated = donated.into_iter().filter(|&i| matches!(inputs[i], Source::Cell(_))).collect();
         let guard = |name: &Arc<str>| {
@@ -251,8 +261,6 @@ impl Draft {
             ir::eager::Extents::Cut(cuts) => Extents::Cut { cuts, counts: next()? },
             ir::eager::Extents::Bound => Extents::Bound(next()?),
         };
-        let bytes = |o: &ir::Output| graph.tensor_type(o.value).map_or(0, |t| t.size_in_bytes() as u64);
-        let mut outputs: Vec<_> = graph.outputs.iter().map(|o| Output { bytes: bytes(o), replaces: None }).collect();
         for (slot, ty, from) in &written {
             if let Value::Output(i) = *from
                 && types[*slot] == *ty

@@ -416,10 +416,11 @@ impl Core {
         }
         // Another library's meta kernel of such an op runs in a trace only, which lets it invent the extent.
         let foreign = bounded && !op.entry.schema.name.starts_with("aten::");
+        let unasked = op.entry.def.unasked && parsed.lies_in_rows();
         match parsed.cells(seen)? {
             Ok(cells) => {
                 let extents = trace(op, variant, parsed, &cells, None, loc)?.extents;
-                Ok(extents == ir::eager::Extents::Fixed && !foreign)
+                Ok(extents == ir::eager::Extents::Fixed && !foreign && !unasked)
             }
             Err(_) => Ok(!bounded),
         }
@@ -449,22 +450,21 @@ impl Core {
     }
 
     /// The program of a call, shared with all that compute the same.
-    pub(crate) fn kernel(&self, graph: &Graph) -> Result<Arc<Kernel>> {
-        let draft = self.session.draft(graph)?;
-        let (fingerprint, donated) = (draft.fingerprint(), draft.donated().to_vec());
+    pub(crate) fn kernel(&self, graph: Graph) -> Arc<Kernel> {
+        let fingerprint = driver::fingerprint(&graph);
         let mut state = self.lock();
         if let Some(known) = state.kernels.get(&fingerprint).and_then(Weak::upgrade) {
             self.session.count_hit();
-            return Ok(known);
+            return known;
         }
-        let (rent, came, making) = (state.families.meet(graph), AtomicBool::new(false), self.makers.making(draft));
-        let kernel = Arc::new(Kernel { graph: graph.clone(), donated, fingerprint, came, rent, making });
+        let rent = state.families.meet(&graph);
+        let kernel = Arc::new(self.makers.kernel(graph, fingerprint, rent));
         state.kernels.insert(fingerprint, Arc::downgrade(&kernel));
         drop(state);
         if kernel.rent.is_none() {
             self.makers.order(kernel.clone());
         }
-        Ok(kernel)
+        kernel
     }
 
     /// Seed and offset for a draw from a generator, 0 for the device's own.

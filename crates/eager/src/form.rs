@@ -100,7 +100,7 @@ impl Core {
         if let Some(known) = self.lock().shortened.get(&key) {
             return Ok(known.clone());
         }
-        let made = self.session().kernel(&ir::eager::cut(&key.0, &key.1)?)?.executable;
+        let made = self.session().kernel(&ir::eager::cut(&key.0, &key.1)?)?;
         let mut state = self.lock();
         if state.shortened.len() >= MOST {
             state.shortened.clear();
@@ -151,7 +151,7 @@ impl Core {
             Ok((ty, reform.dtype, reform.places))
         };
         let (graph, next) = ir::eager::flatten(&reforms.iter().map(of).collect::<Result<Vec<_>>>()?)?;
-        let kernel = self.kernel(&graph)?;
+        let kernel = self.kernel(graph);
         let bytes = |ty: &CellType| (ty.layout.numel().unwrap_or(0) * ty.dtype.size()) as u64;
         let outputs = next.iter().map(|ty| Output { bytes: bytes(ty), replaces: None }).collect();
         let mut state = self.lock();

@@ -2,8 +2,10 @@
 //! processors. Whoever needs a program that nobody has begun compiles it itself, so the threads decide nothing.
 
 use crate::error::{Error, Result};
+use crate::interpret::Rent;
 use crate::plan::Kernel;
-use driver::{Draft, Session};
+use driver::Session;
+use ir::Graph;
 use runtime::Executable;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,25 +26,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Making {
     session: Arc<Session>,
     line: Arc<Line>,
-    /// Until somebody begins.
-    draft: Mutex<Option<Draft>>,
+    /// Whether somebody compiles it, or has.
+    begun: Mutex<bool>,
     /// Whether the line counts it.
     ordered: AtomicBool,
     made: OnceLock<Result<Arc<Executable>>>,
 }
 
 impl Making {
-    /// The program, compiled here if nobody has begun, else waited for.
+    /// The program of `graph`, compiled here if nobody has begun, else waited for.
     ///
     /// # Errors
     /// When the plugin has refused it.
-    pub(crate) fn executable(&self) -> Result<&Arc<Executable>> {
+    pub(crate) fn executable(&self, graph: &Graph) -> Result<&Arc<Executable>> {
         if let Some(made) = self.made.get() {
             return made.as_ref().map_err(Error::clone);
         }
-        let draft = lock(&self.draft).take();
-        if let Some(draft) = draft {
-            let compile = || self.session.compiled(draft).map(|kernel| kernel.executable).map_err(Error::from);
+        if !std::mem::replace(&mut *lock(&self.begun), true) {
+            let compile = || self.session.kernel(graph).map_err(Error::from);
             let made = catch_unwind(AssertUnwindSafe(compile));
             let _ = self.made.set(made.unwrap_or_else(|_| Err(Error::internal("compiling a call's program panicked"))));
             self.end();
@@ -59,7 +60,7 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        if lock(&self.draft).is_some() {
+        if !*lock(&self.begun) {
             self.end();
         }
     }
@@ -117,21 +118,22 @@ impl Makers {
         Makers { session, line: Arc::default(), threads: Mutex::default(), most }
     }
 
-    /// What `draft` becomes, once [`Makers::order`] has been called for it or somebody needs it.
-    pub(crate) fn making(&self, draft: Draft) -> Making {
+    /// One whose program is compiled once [`Makers::order`] has been called for it or somebody needs it.
+    pub(crate) fn kernel(&self, graph: Graph, fingerprint: u64, rent: Option<Rent>) -> Kernel {
         let (session, line) = (self.session.clone(), self.line.clone());
-        let (draft, ordered) = (Mutex::new(Some(draft)), AtomicBool::new(false));
-        Making { session, line, draft, ordered, made: OnceLock::new() }
+        let making =
+            Making { session, line, begun: Mutex::default(), ordered: AtomicBool::default(), made: OnceLock::new() };
+        Kernel { donated: graph.mutated_inputs(), graph, fingerprint, came: AtomicBool::default(), rent, making }
     }
 
     /// Has a thread compile it, if nobody has begun.
     pub(crate) fn order(&self, kernel: Arc<Kernel>) {
-        let draft = lock(&kernel.making.draft);
-        if draft.is_none() || kernel.making.ordered.swap(true, Ordering::SeqCst) {
+        let begun = lock(&kernel.making.begun);
+        if *begun || kernel.making.ordered.swap(true, Ordering::SeqCst) {
             return;
         }
         self.line.unmade.fetch_add(1, Ordering::SeqCst);
-        drop(draft);
+        drop(begun);
         if self.most == 0 || self.line.closed.load(Ordering::SeqCst) {
             return; // whoever needs it does
         }
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
     use crate::tests::plugin;
     use ir::op::{DotGeneral, Precision};
-    use ir::{Builder, DType, Graph, InputKind, OutputKind, TensorType};
+    use ir::{Builder, DType, InputKind, OutputKind, TensorType};
     use smallvec::smallvec;
 
     fn makers(most: usize) -> Makers {
@@ -225,10 +227,7 @@ mod tests {
     }
 
     fn kernel(makers: &Makers, graph: Graph) -> Arc<Kernel> {
-        let draft = makers.session.draft(&graph).unwrap();
-        let (donated, fingerprint) = (draft.donated().to_vec(), draft.fingerprint());
-        let (came, making) = (AtomicBool::new(false), makers.making(draft));
-        Arc::new(Kernel { graph, donated, fingerprint, came, rent: None, making })
+        Arc::new(makers.kernel(graph, 0, None))
     }
 
     fn compiles(makers: &Makers) -> u64 {

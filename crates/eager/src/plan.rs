@@ -33,7 +33,7 @@ impl Kernel {
     /// # Errors
     /// When the plugin has refused it.
     pub(crate) fn executable(&self) -> Result<&Arc<Executable>> {
-        self.making.executable()
+        self.making.executable(&self.graph)
     }
 
     /// Bytes that it takes while it runs; none, where there is no program.

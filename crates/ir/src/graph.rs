@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A node of a [`Graph`], which is also the value it computes. Prints as `%7`.
@@ -122,6 +123,20 @@ pub struct Graph {
     pub locs: LocTable,
 }
 
+/// What a graph computes, for telling it apart from others: neither its names nor its locations, nor what its inputs stand for.
+impl Hash for Graph {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.nodes.len().hash(state);
+        for Node { op, operands, bodies, ty, loc: _ } in &self.nodes {
+            (op, operands, bodies, ty).hash(state);
+        }
+        self.inputs.len().hash(state);
+        self.inputs.iter().for_each(|input| input.value.hash(state));
+        self.outputs.len().hash(state);
+        self.outputs.iter().for_each(|output| (output.value, &output.kind).hash(state));
+    }
+}
+
 impl Graph {
     /// An empty graph.
     pub fn new(name: impl Into<String>) -> Graph {
@@ -166,6 +181,13 @@ impl Graph {
     /// Types of the outputs, in order.
     pub fn output_types(&self) -> impl Iterator<Item = &Type> {
         self.outputs.iter().map(|o| self.ty(o.value))
+    }
+
+    /// Positions of the inputs whose next values are among the outputs, in order.
+    pub fn mutated_inputs(&self) -> Vec<usize> {
+        let mut mutated: Vec<usize> = self.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
+        mutated.sort_unstable();
+        mutated
     }
 
     /// The graph without nodes that no output needs. Inputs stay, used or not: they are the calling convention.

@@ -165,7 +165,7 @@ impl Core {
         let buffers = held.iter().map(|held| held.buffer()).collect::<Result<SmallVec<[&Buffer; 32]>>>()?;
         let lent: SmallVec<[usize; 16]> = bundle.lent(fused).collect();
         let options = ExecuteOptions { device: Some(self.device(bundle.device)?), non_donatable: &lent, launch_id: 0 };
-        Ok(fused.kernel.executable.execute(&buffers, &options)?)
+        Ok(fused.executable.execute(&buffers, &options)?)
     }
 }
 
@@ -195,7 +195,7 @@ impl Bundle {
 
     /// Bytes that its program takes while it runs.
     fn temporaries(&self) -> u64 {
-        self.program().map_or(0, |fused| fused.kernel.executable.temporaries())
+        self.program().map_or(0, |fused| fused.executable.temporaries())
     }
 
     /// What the plugin has taken over of what goes into the region.
@@ -203,7 +203,7 @@ impl Bundle {
         let donated = self
             .program()
             .into_iter()
-            .flat_map(|fused| fused.kernel.executable.signature().donated.iter().map(|&i| fused.inputs[i]));
+            .flat_map(|fused| fused.executable.signature().donated.iter().map(|&i| fused.inputs[i]));
         donated.filter_map(|input| match input {
             Input::Outer(n) if self.outer[n].buffer().is_ok_and(Buffer::is_gone) => Some(n),
             _ => None,
@@ -242,7 +242,7 @@ impl Bundle {
 
     /// Donated inputs that somebody besides this region holds.
     fn lent(&self, fused: &Fused) -> impl Iterator<Item = usize> {
-        let donated = &fused.kernel.executable.signature().donated;
+        let donated = &fused.executable.signature().donated;
         donated.iter().copied().filter(|&i| match fused.inputs[i] {
             // One for the region's list, one for the inputs at hand.
             Input::Outer(n) => Arc::strong_count(&self.outer[n]) > 2 + self.uses[n],

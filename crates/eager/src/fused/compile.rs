@@ -5,6 +5,7 @@ use crate::fused::memory::one_by_one;
 use crate::plan::Kernel;
 use driver::{Numerics, Options, Session};
 use ir::Loc;
+use runtime::Executable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How a region's program is called.
 pub(crate) struct Fused {
-    pub(crate) kernel: driver::Kernel,
+    pub(crate) executable: Arc<Executable>,
     /// What goes into it, in order.
     pub(crate) inputs: Vec<Input>,
     pub(crate) took: Duration,
@@ -159,8 +160,8 @@ fn make(session: &Session, order: &Order) -> Result<Fused, String> {
     let options = Options { numerics: Numerics::Exact, ..Options::from_env() };
     let kernels: Vec<_> = order.calls.iter().map(|(kernel, _)| kernel).collect();
     let apart = one_by_one(&kernels, &parts, &order.stream, &order.live).map_err(|e| e.to_string())?;
-    let kernel = session.bundle(&graph, &options, Some(apart)).map_err(|e| e.to_string())?;
-    Ok(Fused { kernel, inputs, took: start.elapsed() })
+    let executable = session.bundle(&graph, &options, Some(apart)).map_err(|e| e.to_string())?;
+    Ok(Fused { executable, inputs, took: start.elapsed() })
 }
 
 #[cfg(all(test, target_os = "linux"))]

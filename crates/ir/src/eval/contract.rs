@@ -1,7 +1,8 @@
 //! Contractions. Sums are kept in the wide domain and rounded once.
 
-use super::element::{Domain, in_domain, numbers, stored};
-use super::window::{Tap, WindowDim, all_taps, for_each_tap};
+use super::element::{Domain, coordinates, in_domain, numbers, stored};
+use super::reduce::steps;
+use super::window::{Tap, WindowDim, all_taps, offsets};
 use crate::error::Result;
 use crate::literal::Literal;
 use crate::op::{Convolution, DotGeneral};
@@ -67,42 +68,88 @@ pub(super) fn convolution(c: &Convolution, input: &Literal, kernel: &Literal, sh
             taps.iter_mut().flatten().for_each(|(place, _)| *place = dim.size - 1 - *place);
         }
     }
+    let slide = Slide {
+        convolution: c,
+        group: Group::of(c, input, kernel),
+        taps,
+        of_x: steps(&input.ty.shape),
+        of_k: steps(&kernel.ty.shape),
+        of_y: steps(shape),
+    };
     in_domain!(input.ty.dtype, T => {
-        let (x, k) = (numbers::<T>(input)?, numbers::<T>(kernel)?);
-        let sums = ArrayD::from_shape_fn(IxDyn(shape), |position| {
-            let here: Vec<&[Tap]> = (0..dims.len()).map(|i| &taps[i][position[c.output_spatial[i]]][..]).collect();
-            window_sum(c, &x, &k, position[c.output_batch], position[c.output_feature], &here)
-        });
-        Ok(stored(sums.view(), c.out))
+        let x = numbers::<T>(input)?.into_raw_vec_and_offset().0;
+        let k = numbers::<T>(kernel)?.into_raw_vec_and_offset().0;
+        let mut sums = vec![T::ZERO; shape.iter().product()];
+        for place in ndarray::indices(IxDyn(&results)) {
+            slide.sum(coordinates(&place), shape, &x, &k, &mut sums);
+        }
+        Ok(stored(super::element::shaped(shape, sums)?.view(), c.out))
     })
 }
 
-/// One element of the result: the sum over a window and the input features of a group.
-fn window_sum<T: Domain>(
-    c: &Convolution,
-    x: &ArrayD<T>,
-    k: &ArrayD<T>,
+/// A convolution under way.
+struct Slide<'a> {
+    convolution: &'a Convolution,
+    group: Group,
+    /// By spatial dimension and place in it.
+    taps: Vec<Vec<Vec<Tap>>>,
+    /// From element to element of the input, the kernel and the result, by dimension.
+    of_x: Vec<usize>,
+    of_k: Vec<usize>,
+    of_y: Vec<usize>,
+}
+
+impl Slide<'_> {
+    /// Writes all features of the result, all over the batch, at one place in space.
+    fn sum<T: Domain>(&self, place: &[usize], shape: &[usize], x: &[T], k: &[T], sums: &mut [T]) {
+        let (c, Slide { of_x, of_k, of_y, .. }) = (self.convolution, self);
+        let along = |dims: &[usize], step: &[usize]| dims.iter().map(|&d| step[d]).collect::<Vec<usize>>();
+        let here: Vec<&[Tap]> = place.iter().zip(&self.taps).map(|(&p, taps)| &taps[p][..]).collect();
+        let window = offsets(&here, &along(&c.kernel_spatial, of_k), &along(&c.input_spatial, of_x));
+        let by_feature = (of_x[c.input_feature], of_k[c.kernel_input_feature]);
+        let start: usize = place.iter().zip(&c.output_spatial).map(|(p, &d)| p * of_y[d]).sum();
+        for feature in 0..shape[c.output_feature] {
+            for batch in 0..shape[c.output_batch] {
+                let (in_batch, first) = self.group.seen_by(batch, feature);
+                // Windows over nothing have no elements.
+                let x = x.get(in_batch * of_x[c.input_batch] + first * of_x[c.input_feature]..).unwrap_or_default();
+                let k = k.get(feature * of_k[c.kernel_output_feature]..).unwrap_or_default();
+                let to = start + batch * of_y[c.output_batch] + feature * of_y[c.output_feature];
+                sums[to] = window_sum(x, k, &window, self.group.features, by_feature);
+            }
+        }
+    }
+}
+
+/// The sum over a window, and at each place in it over the features, which lie so far apart.
+fn window_sum<T: Domain>(x: &[T], k: &[T], window: &[Tap], features: usize, apart: (usize, usize)) -> T {
+    let at = |&(place, index): &Tap| (0..features).map(move |f| (index + f * apart.0, place + f * apart.1));
+    window.iter().flat_map(at).fold(T::ZERO, |sum, (i, j)| sum.plus(x[i].times(k[j])))
+}
+
+/// Which part of the input a feature of the result sees.
+struct Group {
+    /// Features of the input in a group.
+    features: usize,
+    /// Features of the result in a group of features, and in one of batches; the batch in one of these.
+    of_features: usize,
+    of_batches: usize,
     batch: usize,
-    feature: usize,
-    taps: &[&[Tap]],
-) -> T {
-    let features = k.shape()[c.kernel_output_feature];
-    let per_group = k.shape()[c.kernel_input_feature];
-    // With batch groups, each group of output features sees its own part of the batch.
-    let batch_group = feature / (features / c.batch_group_count);
-    let batch = batch + batch_group * (x.shape()[c.input_batch] / c.batch_group_count);
-    let first = feature / (features / c.feature_group_count) * per_group;
-    let (mut xi, mut ki) = (vec![0; x.ndim()], vec![0; k.ndim()]);
-    (xi[c.input_batch], ki[c.kernel_output_feature]) = (batch, feature);
-    let mut sum = T::ZERO;
-    for_each_tap(taps, |taps| {
-        for (i, &(place, index)) in taps.iter().enumerate() {
-            (xi[c.input_spatial[i]], ki[c.kernel_spatial[i]]) = (index, place);
+}
+
+impl Group {
+    fn of(c: &Convolution, input: &Literal, kernel: &Literal) -> Group {
+        let outputs = kernel.ty.shape[c.kernel_output_feature];
+        Group {
+            features: kernel.ty.shape[c.kernel_input_feature],
+            of_features: outputs / c.feature_group_count,
+            of_batches: outputs / c.batch_group_count,
+            batch: input.ty.shape[c.input_batch] / c.batch_group_count,
         }
-        for f in 0..per_group {
-            (xi[c.input_feature], ki[c.kernel_input_feature]) = (first + f, f);
-            sum = sum.plus(x[IxDyn(&xi)].times(k[IxDyn(&ki)]));
-        }
-    });
-    sum
+    }
+
+    /// The place in the batch, and the first feature. With batch groups, each group of features sees its own part of the batch.
+    fn seen_by(&self, batch: usize, feature: usize) -> (usize, usize) {
+        (batch + feature / self.of_batches * self.batch, feature / self.of_features * self.features)
+    }
 }

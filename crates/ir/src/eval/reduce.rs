@@ -1,11 +1,11 @@
 //! Reductions, over dimensions and over windows, and sorting. Sums of floats are kept in `f64` and rounded once.
 
 use super::element::{C, Domain, coordinates, in_domain, indices, int_range, moved, numbers, of_width, stored, wrap};
-use super::window::{Tap, WindowDim, all_taps, for_each_tap};
+use super::window::{Tap, WindowDim, all_taps, offsets};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::literal::Literal;
-use crate::op::{Binary, Reducer, SortedPart, Window};
+use crate::op::{Binary, Reducer, Scan, SortedPart, Window};
 use crate::types::TensorType;
 use ndarray::{ArrayD, Axis, IxDyn};
 use std::cmp::Ordering;
@@ -214,10 +214,32 @@ pub(super) fn reduce_window(
     shape: &[usize],
 ) -> Result<Vec<Literal>> {
     let operand = &args[0].ty.shape;
+    if let ([a], Some(scan)) = (args, Scan::of(reducer, window, operand)) {
+        return scanned(a, scan).map(|all| vec![all]);
+    }
     let (taps, step) = (taps_of(window, operand, shape), steps(operand));
     reduce_groups(reducer, args, shape, &|position, f| {
-        let here: Vec<&[Tap]> = position.iter().enumerate().map(|(d, &p)| &taps[d][p][..]).collect();
-        for_each_tap(&here, |taps| f(taps.iter().zip(&step).map(|((_, i), s)| i * s).sum()));
+        let here: Vec<&[Tap]> = position.iter().zip(&taps).map(|(&p, taps)| &taps[p][..]).collect();
+        offsets(&here, &step, &step).into_iter().for_each(|(_, i)| f(i));
+    })
+}
+
+/// Each element reduced with those on one side of it: what windows that reach so far give, in one pass.
+fn scanned(a: &Literal, scan: Scan) -> Result<Literal> {
+    let dtype = a.ty.dtype;
+    in_domain!(dtype, T => {
+        let mut values = numbers::<T>(a)?;
+        for mut lane in values.lanes_mut(Axis(scan.dim)) {
+            if scan.backwards {
+                lane.invert_axis(Axis(0));
+            }
+            let mut sum = identity::<T>(scan.reducer, dtype);
+            for value in &mut lane {
+                sum = combine(scan.reducer, sum, *value);
+                *value = sum;
+            }
+        }
+        Ok(stored(values.view(), dtype))
     })
 }
 
@@ -230,12 +252,11 @@ pub(super) fn select_and_scatter(a: &Literal, source: &Literal, window: &Window)
         for (position, &value) in numbers::<T>(source)?.indexed_iter() {
             let here: Vec<&[Tap]> = (0..step.len()).map(|d| &taps[d][position[d]][..]).collect();
             let mut best: Option<usize> = None;
-            for_each_tap(&here, |taps| {
-                let i: usize = taps.iter().zip(&step).map(|((_, i), s)| i * s).sum();
+            for (_, i) in offsets(&here, &step, &step) {
                 let above = |b: usize| values[i].is_nan() || values[i].order(values[b]) == Ordering::Greater;
                 let better = best.is_none_or(above);
                 best = if better { Some(i) } else { best };
-            });
+            }
             if let Some(b) = best {
                 sums[b] = sums[b].plus(value);
             }

@@ -1,7 +1,6 @@
 //! Sliding windows: which elements of a dimension each window covers.
 
 use crate::op::Window;
-use std::ops::ControlFlow;
 
 /// One dimension of a window.
 #[derive(Clone, Copy)]
@@ -55,31 +54,13 @@ pub(super) fn all_taps(dims: &[WindowDim], extents: &[usize], results: &[usize])
     (0..dims.len()).map(one).collect()
 }
 
-/// Calls `f` with each combination of one tap a dimension, the last dimension fastest.
-pub(super) fn for_each_tap(dims: &[&[Tap]], mut f: impl FnMut(&[Tap])) {
-    if dims.iter().any(|d| d.is_empty()) {
-        return;
-    }
-    let mut at = vec![0; dims.len()];
-    loop {
-        let taps: Vec<Tap> = dims.iter().zip(&at).map(|(d, &i)| d[i]).collect();
-        f(&taps);
-        if advance(&mut at, |d| dims[d].len()).is_break() {
-            return;
-        }
-    }
-}
-
-/// The next position in row-major order; breaks after the last.
-pub(super) fn advance(at: &mut [usize], extent: impl Fn(usize) -> usize) -> ControlFlow<()> {
-    for d in (0..at.len()).rev() {
-        at[d] += 1;
-        if at[d] < extent(d) {
-            return ControlFlow::Continue(());
-        }
-        at[d] = 0;
-    }
-    ControlFlow::Break(())
+/// For each combination of one tap a dimension, the last dimension fastest, how far along that is in the window and in the operand,
+/// whose dimensions take the steps `of_window` and `of_operand`.
+pub(super) fn offsets(dims: &[&[Tap]], of_window: &[usize], of_operand: &[usize]) -> Vec<Tap> {
+    dims.iter().zip(of_window).zip(of_operand).fold(vec![(0, 0)], |before, ((taps, window), operand)| {
+        let moved = |&(place, index): &Tap| taps.iter().map(move |(p, i)| (place + p * window, index + i * operand));
+        before.iter().flat_map(moved).collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What an evaluation takes, without running it.
 
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Binary, Comparison, Op, Unary};
+use crate::op::{Binary, Comparison, Op, Scan, Unary};
 use crate::types::TensorType;
 
 /// Nanoseconds, about, on a processor of the 2020s: measured with tensors of some thousand `f32`. That they are the same on every
@@ -80,6 +80,9 @@ fn of_node(node: &Node, operands: &[Option<&TensorType>]) -> Option<u64> {
             let kernel = operand(1)?;
             let features = kernel.shape[c.kernel_output_feature].max(1) as u64;
             SLID.saturating_mul(elements(first).saturating_mul(elements(kernel) / features))
+        }
+        Op::ReduceWindow { reducer, window } if Scan::of(*reducer, window, &operand(0)?.shape).is_some() => {
+            COMPUTED.saturating_mul(all)
         }
         Op::ReduceWindow { window, .. } => {
             // A window reaches no further than the operand.

@@ -152,6 +152,9 @@ pub struct OpDef {
     pub strides: Strides,
     /// What its calls need.
     pub manner: Manner,
+    /// Whether the rule is enough to know what a call gives whose tensors lie in rows: its first result does, too. PyTorch's own
+    /// answer is a decomposition in Python that takes longer than all the rest of a call.
+    pub unasked: bool,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -169,6 +172,7 @@ impl OpDef {
             outs: None,
             strides: Strides::Meta,
             manner: Manner::Plain,
+            unasked: false,
             rule,
             samples,
         }
@@ -221,6 +225,11 @@ impl OpDef {
     /// Whose first result the CPU lays out otherwise than PyTorch's meta kernel says.
     pub const fn laid_out(mut self, strides: Strides) -> OpDef {
         self.strides = strides;
+        self
+    }
+    /// The same, known by its rule alone: see [`OpDef::unasked`].
+    pub const fn unasked(mut self) -> OpDef {
+        self.unasked = true;
         self
     }
     /// Whose calls need more than to be handed on.
