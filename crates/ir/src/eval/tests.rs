@@ -361,4 +361,16 @@ fn work_grows_with_elements_and_rounds() {
     };
     assert!((8 * repeated(1)..11 * repeated(1)).contains(&repeated(10)), "{} {}", repeated(1), repeated(10));
     assert!(work_of(8, |b, x| b.unary(crate::op::Unary::Digamma, x)).is_none());
+    // Lengths without small factors take longer.
+    let spectrum = |n| work_of(n, |b, x| b.fft(x, crate::op::FftKind::Rfft, &[n])).unwrap();
+    assert!(20 * spectrum(1024) < spectrum(1021) && spectrum(1021) > 1_000_000, "{}", spectrum(1021));
+    // A scan is one pass, windows that are as long but lie otherwise are not.
+    let (last, n) =
+        (|n| crate::op::Scan { reducer: crate::op::Reducer::Add, dim: 0, backwards: false }.window(&[n]), 1000);
+    let windows = |window: crate::op::Window| {
+        work_of(n, |b, x| b.reduce_window(x, crate::op::Reducer::Add, window.clone())).unwrap()
+    };
+    let mut middle = last(n);
+    middle.padding[0] = (500, 499);
+    assert!(100 * windows(last(n)) < windows(middle));
 }

@@ -15,6 +15,8 @@ mod nanoseconds {
     pub(super) const DRAWN: u64 = 30;
     /// An element of a window, which is looked for by its position.
     pub(super) const SLID: u64 = 40;
+    /// An element of a Fourier transform, and a part that it is made of.
+    pub(super) const TURNED: u64 = 40;
     /// An element in each of the passes of sorting.
     pub(super) const ORDERED: u64 = 15;
     /// The start of a gather's or a scatter's window.
@@ -92,6 +94,10 @@ fn of_node(node: &Node, operands: &[Option<&TensorType>]) -> Option<u64> {
         Op::SelectAndScatter { window } => {
             SLID.saturating_mul(elements(operand(1)?).saturating_mul(product(&window.size)))
         }
+        Op::Fft { lengths, .. } => {
+            let parts: u64 = lengths.iter().map(|&n| sum_of_primes(n)).sum();
+            TURNED.saturating_mul(made.max(read).saturating_mul(parts))
+        }
         Op::If => node.bodies.iter().map(|body| work(body)).collect::<Option<Vec<u64>>>()?.into_iter().max()?,
         Op::While => {
             let [condition, body] = &node.bodies[..] else { return None };
@@ -101,6 +107,19 @@ fn of_node(node: &Node, operands: &[Option<&TensorType>]) -> Option<u64> {
         _ => return None,
     };
     Some(work.saturating_add(NODE))
+}
+
+/// Of the factors of `n`.
+fn sum_of_primes(n: usize) -> u64 {
+    let (mut rest, mut sum, mut p) = (n, 0, 2);
+    while p * p <= rest {
+        if rest.is_multiple_of(p) {
+            (rest, sum) = (rest / p, sum + p as u64);
+        } else {
+            p += 1;
+        }
+    }
+    sum + rest as u64
 }
 
 /// Rounds at most of a loop that its first value counts from 0.
