@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch import config
 from torch._functorch._aot_autograd.descriptors import SubclassGetAttrAOTOutput
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
@@ -248,9 +249,11 @@ def _replayed() -> frozenset[int]:
     It does not where a symbol was among the arguments of one, even if the graph has fixed that since.
     """
     metadata = _metadata()
-    infos = zip(user_outputs(), metadata.output_info if metadata else (), strict=True)
-    views = {i: info.view_meta_sequence for i, info in infos if info.view_meta_sequence is not None}
-    return frozenset(i for i, made in views.items() if not any(view.has_symbolic_inputs for view in made.sequence))
+    if metadata is None or not config.view_replay_for_aliased_outputs:
+        return frozenset()
+    views = {i: info.view_meta_sequence for i, info in zip(user_outputs(), metadata.output_info, strict=True)}
+    known = {i: made.sequence for i, made in views.items() if made is not None}
+    return frozenset(i for i, sequence in known.items() if not any(view.has_symbolic_inputs for view in sequence))
 
 
 def with_places(
