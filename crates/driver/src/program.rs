@@ -317,9 +317,8 @@ impl Program {
     /// As [`Program::import`].
     pub fn updated(&self, dims: &DimValues) -> Result<Vec<(usize, String)>> {
         let graph = self.import(dims)?.graph;
-        let positions: BTreeSet<usize> = graph.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
         let named = |position: usize| Some((position, self.tensor_name(position)?.to_owned()));
-        Ok(positions.into_iter().filter_map(named).collect())
+        Ok(graph.mutated_inputs().into_iter().filter_map(named).collect())
     }
 
     /// Positions and names of the tensors that a caller must give.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 /// What one slice trains with the program: the parameters that it updates in place, on one device or over a partition.
 pub(crate) fn of(graph: &Graph, partition: Option<&Partition>) -> Training {
-    let updated: FxHashSet<usize> = graph.outputs.iter().filter_map(|output| output.kind.mutated()).collect();
+    let updated: FxHashSet<usize> = graph.mutated_inputs().into_iter().collect();
     let mut training = Training { batch: batch(graph), ..Training::default() };
     for (number, input) in graph.inputs.iter().enumerate() {
         let Some(ty) = graph.tensor_type(input.value) else { continue };

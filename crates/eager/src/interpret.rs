@@ -1,14 +1,14 @@
 //! Calls whose sizes never come again, computed without a program.
 //!
 //! Where sizes are data (a batch of graphs, boxes that were kept, a text that grows), each call of a form compiles a program that is
-//! never needed again. So of calls that differ in sizes alone, once new sizes came in [`MANY`] turns, the next is not compiled but
-//! evaluated ([`ir::eval`]), as long as that takes less than compiling would. A turn is what comes between two reads, uploads or
+//! never needed again. So of calls of the same op, types and ranks, once new forms came in [`MANY`] turns, the next is not compiled
+//! but evaluated ([`ir::eval`]), as long as that takes less than compiling would. A turn is what comes between two reads, uploads or
 //! synchronisations, such as a step: the first one of a model whose sizes stay has all its forms. A form that does come again is
 //! evaluated until all its calls together have taken as long as compiling it: whichever way it goes, at most twice the time of the
 //! better one is lost. Which calls these are hangs on nothing but the calls before them.
 
 use crate::cells::Held;
-use crate::core::Core;
+use crate::core::{Core, Mode};
 use crate::error::{Error, Result};
 use crate::plan::Kernel;
 use ir::op::Binary;
@@ -49,7 +49,7 @@ impl Choice {
     }
 }
 
-/// Calls that differ in sizes alone.
+/// Calls that differ in sizes, and in what hangs on these: see [`family`].
 #[derive(Default)]
 struct Family {
     /// Turns in which a new form came, and the last of them.
@@ -137,7 +137,7 @@ impl Rent {
     }
 
     /// From now on there is a program.
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.spent.store(self.limit, Ordering::Relaxed);
     }
 
@@ -206,8 +206,18 @@ fn is_exact(graph: &Graph) -> bool {
 
 impl Core {
     /// The results of a call of `kernel`, if it is to be evaluated; `None` where its program is to compute them.
-    pub(crate) fn interpret(&self, kernel: &Arc<Kernel>, inputs: &[Arc<Held>], device: usize) -> Option<Vec<Buffer>> {
-        match kernel.rent.as_ref()?.pay() {
+    pub(crate) fn interpret(
+        &self,
+        kernel: &Arc<Kernel>,
+        inputs: &[Arc<Held>],
+        device: usize,
+        mode: Mode,
+    ) -> Option<Vec<Buffer>> {
+        let rent = kernel.rent.as_ref()?;
+        if mode.deterministic {
+            rent.end();
+        }
+        match rent.pay() {
             Pay::Execute => return None,
             Pay::Last => self.makers.order(kernel.clone()),
             Pay::Evaluate => {}

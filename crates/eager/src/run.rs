@@ -6,7 +6,6 @@ use crate::core::{Core, Made, Mode, Request, State};
 use crate::debug;
 use crate::error::{Error, Result};
 use crate::fused::Why;
-use crate::interpret::Rent;
 use crate::plan::{Kernel, New, Plan, Source, Value};
 use crate::queue::Work;
 use ir::{DType, TensorType};
@@ -240,11 +239,7 @@ impl Core {
         let held = inputs.into_iter().map(|feed| self.materialize(starter, device, feed));
         let held: SmallVec<[Arc<Held>; 8]> = held.collect();
         let begin = self.timeline.begin();
-        if mode.deterministic {
-            kernel.rent.iter().for_each(Rent::end);
-        }
-        let interpreted = self.interpret(&kernel, &held, device);
-        if let Some(results) = interpreted {
+        if let Some(results) = self.interpret(&kernel, &held, device, mode) {
             self.note_ended(begin, device, origin);
             outputs.iter().zip(results).for_each(|(output, buffer)| output.fill(Ok(buffer)));
             return Ok(());

@@ -101,3 +101,19 @@ const OPS: &[(&str, PythonOp)] = &[
     ("torch._sym_atan", PythonOp::Call(Func::Atan)),
     ("torch._sym_asinh", PythonOp::Call(Func::Asinh)),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+    use crate::Number;
+    use crate::symbol::Expr;
+
+    #[test]
+    fn integers_are_combined_bit_by_bit() {
+        for (op, want) in [("_operator.and_", 4), ("_operator.or_", 14), ("_operator.xor", 10)] {
+            let made = find(op).map(|op| op.apply(vec![Expr::int(6), Expr::int(12)]));
+            let value = made.map(|made| made.evaluate(&|_| None).ok());
+            assert_eq!(value, Some(Some(Number::Int(want))), "{op}");
+        }
+    }
+}
