@@ -17,6 +17,7 @@ enum TpuStatus {
   TPU_NEEDS_RESULTS = 1, // first seen: say in `expected` what PyTorch's meta kernel gives, and call again
   TPU_NO_LOWERING = 2,   // run it on the host
   TPU_FAILED = 3,        // see `last_error`
+  TPU_NEEDS_CHECKS = 4,  // first seen: see what it writes, and call again with nothing expected
 };
 
 // Which exception `last_error` is.

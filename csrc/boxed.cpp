@@ -135,6 +135,7 @@ bool run_refused(const Op& op, torch::jit::Stack& stack, size_t first) {
 bool run(const Op& op, torch::jit::Stack& stack) {
   const size_t first = stack.size() - op.arguments.size();
   TpuCall call;
+  bool asks = false;
   {
     Writer writer(op);
     writer.arguments(stack, first);
@@ -145,11 +146,12 @@ bool run(const Op& op, torch::jit::Stack& stack) {
       return true;
     }
     if (status == TPU_NO_LOWERING) return false;
-    if (status != TPU_NEEDS_RESULTS) return run_refused(op, stack, first);
+    if (status != TPU_NEEDS_RESULTS && status != TPU_NEEDS_CHECKS) return run_refused(op, stack, first);
+    // Lists written in place cost more to ask about than PyTorch has to say.
+    asks = status == TPU_NEEDS_RESULTS && !op.in_place_list;
   }
   check_overlaps(op, stack, first);
-  // Lists written in place cost more to ask about than PyTorch has to say.
-  const Expectation expectation = op.in_place_list ? Expectation() : Expectation(op, stack, first);
+  const Expectation expectation = asks ? Expectation(op, stack, first) : Expectation();
   if (!expectation.known && op.functional.has_value()) {
     run_functional(op, stack, first);
     return true;

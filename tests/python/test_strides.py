@@ -115,3 +115,51 @@ def differentiated(compute: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tens
         return (y,)
     weights = torch.arange(y.numel(), dtype=y.dtype).sin().view(y.shape)
     return y.detach(), *torch.autograd.grad(y, x, torch.empty_like(y).copy_(weights))
+
+
+OF_ROWS: dict[str, Callable[[Tensor], object]] = {
+    "pad": lambda x: F.pad(x, (1, 0, 2, 1)),
+    "pad by less": lambda x: F.pad(x, (-1, 0, 1, -2)),
+    "rot90": lambda x: torch.rot90(x, 1, [0, 2]),
+    "fft": lambda x: torch.fft.fft(x, dim=1),
+    "rfft": lambda x: torch.fft.rfft(x, dim=0),
+    "irfft": lambda x: torch.fft.irfft(x, dim=0),
+    "inv": torch.linalg.inv,
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(5, device=x.device)),
+    "qr": torch.linalg.qr,
+    "solve": lambda x: torch.linalg.solve(x, x),
+    "lu_factor": torch.linalg.lu_factor,
+    "nonzero_static": lambda x: torch.nonzero_static(x > 0, size=7),
+    "index": lambda x: x[:, x[0, 0].argsort()],
+    "index, between": lambda x: x[:, :, x[0, 0].argsort()],
+    "flip": lambda x: x.flip(1),
+    "sum": lambda x: x.sum(1, keepdim=True),
+    "sort": lambda x: x.sort(1),
+    "topk": lambda x: x.topk(2, 1),
+    "matmul": lambda x: x @ x.mT,
+    "where": lambda x: torch.where(x > 0, x, 2.0),
+    "pow of truths": lambda x: (x > 0) ** True,
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_results_of_rows_lie_as_on_the_cpu(name: str) -> None:
+    """Of most ops no meta kernel is asked then."""
+    x = torch.randn(3, 5, 5, generator=torch.Generator().manual_seed(0))
+    wanted, given = OF_ROWS[name](x), OF_ROWS[name](x.to("tpu"))
+    pairs = [(wanted, given)] if isinstance(wanted, Tensor) else zip(wanted, given, strict=True)
+    for theirs, ours in pairs:
+        assert (ours.dtype, ours.shape, ours.stride()) == (theirs.dtype, theirs.shape, theirs.stride())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_gradients_of_a_batch_norm_are_of_the_type_of_its_weights(dtype: torch.dtype) -> None:
+    """The meta kernel says that they are of the input's."""
+
+    def gradients(device: str) -> list[Tensor]:
+        x = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0)).to(dtype).to(device)
+        mean, var, weight = (torch.full((3,), n, device=device) for n in (0.5, 2.0, 3.0))
+        saved = (mean, var, mean, var, True, 1e-5, [True, True, True])
+        return list(torch.ops.aten.native_batch_norm_backward(x, x, weight, *saved))
+
+    torch.testing.assert_close(gradients("tpu"), gradients("cpu"), check_device=False)

@@ -201,6 +201,7 @@ const OK: i32 = 0;
 const NEEDS_RESULTS: i32 = 1;
 const NO_LOWERING: i32 = 2;
 const FAILED: i32 = 3;
+const NEEDS_CHECKS: i32 = 4;
 
 thread_local! {
     static ERROR: RefCell<(CString, Kind)> = RefCell::new((CString::default(), Kind::Runtime));
@@ -397,6 +398,7 @@ extern "C" fn dispatch(call: *mut Call) -> i32 {
         let request = unsafe { request(call)? };
         match core()?.dispatch(&request) {
             Ok(Outcome::NeedsResults) => Ok(NEEDS_RESULTS),
+            Ok(Outcome::NeedsChecks) => Ok(NEEDS_CHECKS),
             Ok(Outcome::Done(made)) => {
                 publish(call, made);
                 Ok(OK)

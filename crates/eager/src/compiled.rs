@@ -304,7 +304,7 @@ impl Core {
         };
         match self.dispatch(&request)? {
             Outcome::Done(made) => Ok(made),
-            Outcome::NeedsResults => Err(Error::internal("an op asks again")),
+            Outcome::NeedsResults | Outcome::NeedsChecks => Err(Error::internal("an op asks again")),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::words::Header;
 use driver::Session;
 use ir::eager::CellType;
 use ir::ops::bounded::loose;
-use ir::ops::{Rule, Variant};
+use ir::ops::{Rule, Strides, Variant};
 use ir::{Graph, Loc};
 use runtime::{Device, Event, machine_memory};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -112,8 +112,17 @@ impl Made {
 pub enum Outcome {
     /// Its new tensors; `None` for an undefined one.
     Done(Vec<Option<Made>>),
-    /// It was not seen before: ask PyTorch what it gives.
+    /// It was not seen before: see whether what it writes may overlap what it reads, and ask PyTorch what it gives.
     NeedsResults,
+    /// Likewise, but what it gives is known.
+    NeedsChecks,
+}
+
+/// What is missing before a call that was not seen before is traced.
+enum Missing {
+    Nothing,
+    Checks,
+    Results,
 }
 
 /// Counters.
@@ -389,8 +398,12 @@ impl Core {
             let seen = state.seen(request.cells, &types);
             let loc = state.place(request.location);
             drop(state);
-            if request.expected.is_none() && self.validate(request, &seen, bound, loc.clone())? {
-                return Ok(Outcome::NeedsResults);
+            if request.expected.is_none() {
+                match self.validate(request, &seen, bound, loc.clone())? {
+                    Missing::Nothing => {}
+                    Missing::Checks => return Ok(Outcome::NeedsChecks),
+                    Missing::Results => return Ok(Outcome::NeedsResults),
+                }
             }
             let plan = self.build(request, types, &seen, bound, loc)?;
             let mut state = self.lock();
@@ -405,25 +418,34 @@ impl Core {
     }
 
     /// Finds what is wrong with a call before PyTorch's meta kernels do, whose words are not those of its real ones. Says
-    /// whether these are to be asked, which know no extents that are data.
-    fn validate(&self, request: &Request<'_>, seen: &Seen, bound: Option<i64>, loc: Loc) -> Result<bool> {
+    /// whether these are to be asked, which know no extents that are data: not of calls whose results lie in rows, as their
+    /// operands do. What is written is looked at in any case.
+    fn validate(&self, request: &Request<'_>, seen: &Seen, bound: Option<i64>, loc: Loc) -> Result<Missing> {
         let (op, parsed) = parse(request, bound)?;
         let bounded = matches!(op.entry.def.rule, Rule::Bounded(_));
         // The outputs may be about to be resized.
         let variant = if op.entry.variant == Variant::Out { Variant::Functional } else { op.entry.variant };
         if variant != op.entry.variant && !bounded {
-            return Ok(true);
+            return Ok(Missing::Results);
         }
         // Another library's meta kernel of such an op runs in a trace only, which lets it invent the extent.
         let foreign = bounded && !op.entry.schema.name.starts_with("aten::");
-        let unasked = op.entry.def.unasked && parsed.lies_in_rows();
-        match parsed.cells(seen)? {
+        let only_rows = op.entry.strides().0 == Strides::Rows && op.entry.schema.returns.len() == 1;
+        let gives_rows = only_rows || parsed.lies_in_rows();
+        // Which size an output gets is asked in any case.
+        let is_known = gives_rows && !op.entry.def.asked && op.entry.variant != Variant::Out;
+        let writes = variant == Variant::InPlace || op.entry.schema.args.iter().any(|arg| arg.written);
+        let is_fixed = match parsed.cells(seen)? {
             Ok(cells) => {
-                let extents = trace(op, variant, parsed, &cells, None, loc)?.extents;
-                Ok(extents == ir::eager::Extents::Fixed && !foreign && !unasked)
+                trace(op, variant, parsed, &cells, None, loc)?.extents == ir::eager::Extents::Fixed && !foreign
             }
-            Err(_) => Ok(!bounded),
-        }
+            Err(_) => !bounded,
+        };
+        Ok(match (is_fixed, is_known, writes) {
+            (true, false, _) => Missing::Results,
+            (true, true, true) => Missing::Checks,
+            _ => Missing::Nothing,
+        })
     }
 
     /// The plan of a call, or the one by which cells come into the form that it takes.

@@ -59,7 +59,7 @@ fn call_on(core: &Core, name: &str, left: u64, right: u64, mode: Mode) -> crate:
     let expected = Some(Expected::Unknown);
     match core.dispatch(&Request { words: &words, cells, scalars, generator, device, location, mode, expected })? {
         Outcome::Done(made) => Ok(made.into_iter().flatten().next().map(|m| m.cell)),
-        Outcome::NeedsResults => panic!("asked again"),
+        Outcome::NeedsResults | Outcome::NeedsChecks => panic!("asked again"),
     }
 }
 

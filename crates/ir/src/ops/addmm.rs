@@ -2,7 +2,7 @@
 
 use super::matmul::{bmm, contract, mm, mv, out_dtype, outer, rounded, same_dtype, times};
 use super::support::{self, expand_to, promote_types, torch_name};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -24,7 +24,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f64[4], f32[3,2], f32[2,4]", "self and mat2 must have the same dtype, but got Double and Float"),
             err("f32[4], f64[3,2], f32[2,4]", "mat1 and mat2 must have the same dtype, but got Double and Float"),
         ],
-    )
+    ).laid_out(Strides::Rows)
     .variants(&["addmm_", "addmm.out"]),
     OpDef::new(
         "aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -42,7 +42,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[4], f32[2,3,2], f32[3,2,4]", "must have same number of batches, got 2 and 3"),
             err("f32[4], f32[2,3,2], f32[2,3,4]", "Incompatible matrix sizes for bmm (3x2 and 3x4)"),
         ],
-    )
+    ).laid_out(Strides::Rows)
     .variants(&["addbmm_", "addbmm.out"]),
     OpDef::new(
         "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -54,7 +54,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[3], f32[2,3,2], f32[2,2,4]", "The expanded size of the tensor (4) must match the existing size (3)"),
             err("f64[4], f32[2,3,2], f32[2,2,4]", "Input dtypes must be the same, got: input double, batch1: float, batch2: float"),
         ],
-    )
+    ).laid_out(Strides::Rows)
     .variants(&["baddbmm_", "baddbmm.out"]),
     OpDef::new(
         "aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
@@ -73,7 +73,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[4], f32[3,2], f32[2]", "size mismatch, got input (4), mat (3x2), vec (2)"),
             err("f64[3], f32[3,2], f32[2]", "addmv input tensors must have the same dtype, but got Double, Float, and Float"),
         ],
-    )
+    ).laid_out(Strides::Rows)
     .variants(&["addmv_", "addmv.out"]),
     OpDef::new(
         "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

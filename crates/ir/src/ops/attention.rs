@@ -58,7 +58,7 @@ pub(super) static OPS: &[OpDef] = &[
             ok("bf16[2,6,4,8]{0..1}, bf16[2,3,5,8]{0..1}, bf16[2,3,5,8]{1..2}"),
             err("f32[2,3,4,8], f32[2,3,5,8], f32[2,3,5,8], 0.5", "Currently do not support dropout > 0"),
         ],
-    ),
+    ).asked(),
     OpDef::new(
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
         flash_backward,

@@ -26,6 +26,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[4], [0], 0, true", "Only supports complex dtypes, but found: Float"),
         ],
     )
+    .asked()
     .variants(&["_fft_c2c.out"]),
     OpDef::new(
         "aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
@@ -39,6 +40,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("bf16[4], [0], 0, true", "MKL FFT doesn't support tensors of type: BFloat16"),
         ],
     )
+    .asked()
     .variants(&["_fft_r2c.out"]),
     OpDef::new(
         "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
@@ -51,6 +53,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[4], [0], 0, 6", "Only supports complex dtypes, but found: Float"),
         ],
     )
+    .asked()
     .variants(&["_fft_c2r.out"]),
 ];
 

@@ -4,7 +4,7 @@
 //! (bias, `beta * self`) is added there too, before the one rounding to the result's type.
 
 use super::support::{self, expand_to, promote_types, torch_name};
-use super::{Call, OpDef, Outs, err, ok, one};
+use super::{Call, OpDef, Outs, Strides, err, ok, one};
 use crate::builder::Builder;
 use crate::error::Result;
 use crate::graph::ValueId;
@@ -29,6 +29,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("bool[3,4], bool[4,4]", "not implemented for 'Bool'"),
         ],
     )
+    .laid_out(Strides::Rows)
     .variants(&["mm.out"]),
     OpDef::new(
         "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
@@ -56,6 +57,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3,4], f64[2,4,4]", "expected scalar type Float but found Double"),
         ],
     )
+    .laid_out(Strides::Rows)
     .variants(&["bmm.out"]),
     OpDef::new(
         "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
@@ -81,6 +83,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[3,4], f64[4]", "addmv input tensors must have the same dtype, but got Double, Float, and Double"),
         ],
     )
+    .laid_out(Strides::Rows)
     .variants(&["mv.out"]),
     OpDef::new(
         "aten::dot(Tensor self, Tensor tensor) -> Tensor",
@@ -151,6 +154,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3], f64[4,3]", "expected m1 and m2 to have the same dtype, but got: float != double"),
         ],
     )
+    .laid_out(Strides::Rows)
     .variants(&["linear.out"]),
     OpDef::new(
         "aten::_int_mm(Tensor self, Tensor mat2) -> Tensor",

@@ -152,9 +152,10 @@ pub struct OpDef {
     pub strides: Strides,
     /// What its calls need.
     pub manner: Manner,
-    /// Whether the rule is enough to know what a call gives whose tensors lie in rows: its first result does, too. PyTorch's own
-    /// answer is a decomposition in Python that takes longer than all the rest of a call.
-    pub unasked: bool,
+    /// Whether the rule is not enough to know what a call gives whose tensors all lie in rows, as it is where results lie in rows, too:
+    /// PyTorch's meta kernel is asked then, as it is of other calls, unless they give rows of anything ([`Strides::Rows`]). Many of
+    /// these are Python, which takes longer than all the rest of a call.
+    pub asked: bool,
     /// What it does.
     pub rule: Rule,
     /// Good and bad calls, each of them a test.
@@ -172,7 +173,7 @@ impl OpDef {
             outs: None,
             strides: Strides::Meta,
             manner: Manner::Plain,
-            unasked: false,
+            asked: false,
             rule,
             samples,
         }
@@ -227,9 +228,9 @@ impl OpDef {
         self.strides = strides;
         self
     }
-    /// The same, known by its rule alone: see [`OpDef::unasked`].
-    pub const fn unasked(mut self) -> OpDef {
-        self.unasked = true;
+    /// Whose rule does not say all about its results: see [`OpDef::asked`].
+    pub const fn asked(mut self) -> OpDef {
+        self.asked = true;
         self
     }
     /// Whose calls need more than to be handed on.

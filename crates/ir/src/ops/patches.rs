@@ -110,8 +110,7 @@ pub(super) static OPS: &[OpDef] = &[
             err("f32[2,3,4,5], f32[1,6,7,2], 0, 0, false", "expected grid and input to have same batch size"),
         ],
     )
-    .variants(&["grid_sampler_2d.out"])
-    .unasked(),
+    .variants(&["grid_sampler_2d.out"]),
     OpDef::new(
         "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
         |c, b| grid::sample(c, b, b.rank(c.tensor(b, "input")?).clamp(4, 5) - 2),

@@ -109,7 +109,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
         |c, b| to_size::<1>(c, b, Mode::Linear),
         &[ok("f32[2,3,5], [8], false"), ok("f32[2,3,5], [8], true"), ok("f32[2,3,5], [10], false"), ok("f32[2,3,5], [10], true"), ok("f32[2,3,5], [3], false"), ok("f32[2,3,5], [3], true"), ok("bf16[2,3,5]{1..2}, [8], false")],
-    ).variants(&["upsample_linear1d.out"]).unasked(),
+    ).variants(&["upsample_linear1d.out"]),
     OpDef::new(
         "aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
         |c, b| by_factors::<1>(c, b, Mode::Linear),
@@ -124,7 +124,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
         |c, b| to_size::<2>(c, b, Mode::Linear),
         &[ok("f32[2,3,4,5], [8,10], false"), ok("f32[2,3,4,5], [8,10], true"), ok("f32[2,3,4,5], [7,3], false"), ok("f32[2,3,4,5], [7,3], true"), ok("f32[2,3,4,5], [4,9], false"), ok("f32[2,3,4,5], [4,9], true"), ok("bf16[2,3,4,5]{1..2}, [8,10], false"), ok("f32[2,3,4,5], [6,11], false, 1.7, 2.3"), ok("f64[0,3,4,5], [6,11], false"), err("f32[3,4,5], [8,10], false", "It is expected input_size equals to 4, but got size 3"), err("f32[2,3,4,5], [8], false", "It is expected output_size equals to 2, but got size 1"), err("f32[2,3,4,5], [0,8], false", "Input and output sizes should be greater than 0, but got input (H: 4, W: 5) output (H: 0, W: 8)")],
-    ).variants(&["upsample_bilinear2d.out"]).unasked(),
+    ).variants(&["upsample_bilinear2d.out"]),
     OpDef::new(
         "aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
         |c, b| by_factors::<2>(c, b, Mode::Linear),
@@ -139,7 +139,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
         |c, b| to_size::<3>(c, b, Mode::Linear),
         &[ok("f32[1,2,3,4,5], [6,8,10], false"), ok("f32[1,2,3,4,5], [6,8,10], true"), ok("f32[1,2,3,4,5], [5,3,4], false"), ok("f32[1,2,3,4,5], [5,3,4], true"), ok("f32[1,2,3,4,5], [3,4,7], false"), ok("f32[1,2,3,4,5], [3,4,7], true"), ok("bf16[1,2,3,4,5]{1..2}, [6,8,10], false")],
-    ).variants(&["upsample_trilinear3d.out"]).unasked(),
+    ).variants(&["upsample_trilinear3d.out"]),
     OpDef::new(
         "aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
         |c, b| by_factors::<3>(c, b, Mode::Linear),
@@ -154,7 +154,7 @@ pub(super) static OPS: &[OpDef] = &[
         "aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
         |c, b| to_size::<2>(c, b, Mode::Cubic),
         &[ok("f32[2,3,4,5], [8,10], false"), ok("f32[2,3,4,5], [8,10], true"), ok("f32[2,3,4,5], [7,3], false"), ok("f32[2,3,4,5], [7,3], true"), ok("f32[2,3,4,5], [4,9], false"), ok("f32[2,3,4,5], [4,9], true"), ok("f32[2,3,4,5], [6,11], false, 1.7, 2.3"), ok("f64[0,3,4,5], [6,11], false"), err("f32[3,4,5], [8,10], false", "It is expected input_size equals to 4, but got size 3"), err("f32[2,3,4,5], [8], false", "It is expected output_size equals to 2, but got size 1"), err("f32[2,3,4,5], [0,8], false", "Input and output sizes should be greater than 0, but got input (H: 4, W: 5) output (H: 0, W: 8)")],
-    ).variants(&["upsample_bicubic2d.out"]).unasked(),
+    ).variants(&["upsample_bicubic2d.out"]),
     OpDef::new(
         "aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
         |c, b| by_factors::<2>(c, b, Mode::Cubic),

@@ -119,6 +119,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             err("f32[2], [-2,-1]", "resulted in a negative output size"),
         ],
     )
+    .asked()
     .variants(&["constant_pad_nd.out"]),
     OpDef::new(
         "aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor",

@@ -119,6 +119,7 @@ pub(in super::super) static OPS: &[OpDef] = &[
             err("f32[2,3], 1, [0,0]", "expected rotation dims to be different, but got dim0 = 0 and dim1 = 0"),
         ],
     )
+    .asked()
     .variants(&["rot90.out"]),
     OpDef::bounded(
         "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",

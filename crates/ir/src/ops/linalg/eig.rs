@@ -44,6 +44,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3]", "linalg.eig: The input tensor A must have at least 2 dimensions."),
         ],
     )
+    .asked()
     .variants(&["linalg_eig.out"]),
     OpDef::new(
         "aten::_linalg_eigvals(Tensor self) -> Tensor",
@@ -60,7 +61,8 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f32[0,0]"),
             err("f32[2,3]", "linalg.eigvals: A must be batches of square matrices, but they are 2 by 3 matrices"),
         ],
-    ),
+    )
+    .asked(),
 ];
 
 /// `A = scale Z T Z^H`, T triangular.

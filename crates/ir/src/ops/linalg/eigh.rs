@@ -47,6 +47,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f16[2,2]", "\"linalg_eigh_cpu\" not implemented for 'Half'"),
         ],
     )
+    .asked()
     .variants(&["_linalg_eigh.eigenvalues"]),
     OpDef::new(
         "aten::linalg_matrix_sqrth(Tensor self) -> Tensor",
@@ -63,6 +64,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[2,3]", "linalg.matrix_sqrth: A must be batches of square matrices, but they are 2 by 3 matrices"),
         ],
     )
+    .asked()
     .variants(&["linalg_matrix_sqrth.out"]),
 ];
 

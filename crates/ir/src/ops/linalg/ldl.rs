@@ -30,7 +30,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[2,3]", "torch.linalg.ldl_factor_ex: A must be batches of square matrices, but they are 2 by 3 matrices"),
             err("f16[2,2]", "\"ldl_factor_kernel_cpu\" not implemented for 'Half'"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_ldl_factor_ex.out"]),
     OpDef::new(
         "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
@@ -46,7 +46,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3,3], i32[2]{1,2}, f32[3,2]", "Expected LD.shape[:-1] and pivots.shape to be the same"),
             err("f32[3,3], f32[3], f32[3,2]", "torch.linalg.ldl_solve: Expected pivots to be integers. Got Float"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_ldl_solve.out"]),
 ];
 

@@ -34,7 +34,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3]", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
             err("f16[3,3]", "expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_pinv.atol_rtol_tensor_out"]),
     OpDef::bounded(
         "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
@@ -67,7 +67,7 @@ pub(super) const OPS: &[OpDef] = &[
                 "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)",
             ),
         ],
-    )
+    ).asked()
     .variants(&["linalg_lstsq.out"]),
 ];
 

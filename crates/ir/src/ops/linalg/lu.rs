@@ -34,7 +34,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3,3], pivot=false", "linalg.lu_factor: LU without pivoting is not implemented on the CPU"),
             err("i64[3,3]", "Expected a floating point or complex tensor as input. Got Long"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_lu_factor_ex.out"]),
     OpDef::new(
         "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
@@ -46,7 +46,7 @@ pub(super) const OPS: &[OpDef] = &[
             many([a.unbatched(b, f.permutation_matrix(b)?)?, a.unbatched(b, l)?, a.unbatched(b, u)?])
         },
         &[ok(matrix!("f32")), ok("f64[2,4,3]{1,5,3,4,1,2,2,3,6,7,9,1,-5}"), ok("f64[2,3]{1,5,3,4,1,2}")],
-    )
+    ).asked()
     .variants(&["linalg_lu.out"]),
     OpDef::new(
         "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
@@ -58,7 +58,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f32[2,3], i32[2]{2,2}, false, true"),
             err("f32[2,3], i64[2]{2,2}", "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32"),
         ],
-    )
+    ).asked()
     .variants(&["lu_unpack.out"]),
     OpDef::new(
         "aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
@@ -76,7 +76,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("c128[3,3]"),
             err("f32[2,3]", "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"),
         ],
-    )
+    ).asked()
     .variants(&["_linalg_det.result"]),
     OpDef::new(
         "aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
@@ -89,7 +89,7 @@ pub(super) const OPS: &[OpDef] = &[
             many([a.unbatched(b, sign)?, a.unbatched(b, log)?, a.unbatched(b, f.lu)?, a.unbatched(b, f.pivots)?])
         },
         &[ok(matrix!("f32")), ok("f64[2,2,2]{1,5,3,4,1,2,2}"), ok("f32[3,3]{0}"), ok("f32[2,0,0]"), ok("c128[2,3,3]")],
-    )
+    ).asked()
     .variants(&["_linalg_slogdet.sign"]),
     OpDef::new(
         "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
@@ -107,7 +107,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[2,3]", "linalg.inv: A must be batches of square matrices, but they are 2 by 3 matrices"),
             err("f32[3]", "linalg.inv: The input tensor A must have at least 2 dimensions."),
         ],
-    )
+    ).asked()
     .variants(&["linalg_inv_ex.inverse"]),
     OpDef::new(
         "aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)",
@@ -123,7 +123,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("c128[3,3], c128[2,3], left=false"),
             err("f32[3,3], f32[2,3]", "linalg.solve: Incompatible shapes of A and B for the equation AX = B (3x3 and 2x3)"),
         ],
-    )
+    ).asked()
     .variants(&["_linalg_solve_ex.result"]),
     OpDef::new(
         "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
@@ -136,7 +136,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("c128[3,3], i32[3]{2,3,3}, c128[2,3], left=false, adjoint=true"),
             ok("c128[3,3], i32[3]{2,3,3}, c128[3,2], adjoint=true"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_lu_solve.out"]),
 ];
 

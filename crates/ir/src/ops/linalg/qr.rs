@@ -23,6 +23,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3]", "torch.geqrf: input must have at least 2 dimensions."),
         ],
     )
+    .asked()
     .variants(&["geqrf.a"]),
     OpDef::new(
         "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
@@ -49,6 +50,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[2,3], f32[2]", "input.shape[-2] must be greater than or equal to input.shape[-1]"),
         ],
     )
+    .asked()
     .variants(&["linalg_householder_product.out"]),
     OpDef::new(
         "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
@@ -66,6 +68,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3], f32[2], f32[3,4]", "torch.ormqr: input must have at least 2 dimensions."),
         ],
     )
+    .asked()
     .variants(&["ormqr.out"]),
     OpDef::new(
         "aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
@@ -83,6 +86,7 @@ pub(super) const OPS: &[OpDef] = &[
             ),
         ],
     )
+    .asked()
     .variants(&["linalg_qr.out"])
     .typed_outs(outs::typed),
 ];

@@ -38,7 +38,7 @@ pub(super) const OPS: &[OpDef] = &[
         err("f16[3,3]", "\"linalg_svd_cpu\" not implemented for 'Half'"),
         err("f32[3,3], driver='gesvd'", "keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend"),
     ],
-)
+).asked()
 .variants(&["_linalg_svd.U"]),
     OpDef::new(
         "aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)",
@@ -53,7 +53,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3,4]", "linalg.polar: input must have at least as many rows as columns, but got 3 by 4 matrices"),
             err("f32[3]", "linalg.polar: The input tensor A must have at least 2 dimensions."),
         ],
-    )
+    ).asked()
     .variants(&["linalg_polar.out"]),
 ];
 

@@ -43,7 +43,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("i64[2,2]", "linalg.cholesky: Expected a floating point or complex tensor as input. Got Long"),
             err("f16[2,2]", "\"cholesky_cpu\" not implemented for 'Half'"),
         ],
-    )
+    ).asked()
     .variants(&["linalg_cholesky_ex.L"]),
     OpDef::new(
         "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
@@ -62,7 +62,7 @@ pub(super) const OPS: &[OpDef] = &[
             err("f32[3,3], f32[2,3], upper=true", "Incompatible shapes of A and B for the equation AX = B (3x3 and 2x3)"),
             err("f32[3,3], f32[3], upper=true", "The input tensor B must have at least 2 dimensions."),
         ],
-    )
+    ).asked()
     .variants(&["linalg_solve_triangular.out"]),
     OpDef::new(
         "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
@@ -86,7 +86,7 @@ pub(super) const OPS: &[OpDef] = &[
             ok("f64[3,2,4], f64[2,2]{2,7,7,5}, false"),
             ok("c128[2,3], c128[2,2]{2,7,7j,5}, false, true"),
         ],
-    )
+    ).asked()
     .variants(&["triangular_solve.X"]),
     OpDef::new(
         "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
@@ -106,13 +106,13 @@ pub(super) const OPS: &[OpDef] = &[
             ok("c128[2,3], c128[2,2]{2,7j,7,5}, true"),
             err("f32[3], f32[3,3]", "b should have at least 2 dimensions, but has 1 dimensions instead"),
         ],
-    )
+    ).asked()
     .variants(&["cholesky_solve.out"]),
     OpDef::new(
         "aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor",
         |c, b| one(with_factor(b, c.tensor(b, "A")?, c.tensor(b, "self")?, c.flag("upper")?)?),
         &[ok(concat!("f32[3,2], ", factor!("f32"), ", false"))],
-    )
+    ).asked()
     .variants(&["_cholesky_solve_helper.out"]),
     OpDef::new(
         "aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
@@ -123,7 +123,7 @@ pub(super) const OPS: &[OpDef] = &[
             one(with_factor(b, v, own, c.flag("upper")?)?)
         },
         &[ok(factor!("f32")), ok(concat!(factor!("f64"), ", true")), ok("f32[0,0]"), ok("c128[2,2]{2,7,7j,5}")],
-    )
+    ).asked()
     .variants(&["cholesky_inverse.out"]),
 ];
 
