@@ -109,7 +109,13 @@ pub(crate) fn cost(platform: Platform, op: &Op, args: &[&Type], ty: &Type) -> u6
         Op::TopK { .. } => moved() + thousands(numel(args[0]), r.cheap),
         Op::RngBitGenerator { .. } => r.start + thousands(results, r.dear),
         // Nothing rewrites them, so what they cost never counts.
-        Op::While | Op::If | Op::Lapack { .. } | Op::Routine(_) | Op::OptimizationBarrier | Op::HostBarrier => 0,
+        Op::While
+        | Op::If
+        | Op::Lapack { .. }
+        | Op::Grouped { .. }
+        | Op::Routine(_)
+        | Op::OptimizationBarrier
+        | Op::HostBarrier => 0,
     }
 }
 

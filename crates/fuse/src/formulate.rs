@@ -3,7 +3,7 @@
 //! In this order: positions that nobody reads are left out ([`unread_positions`]); convolutions that are no matrix products are
 //! said otherwise ([`depthwise`]), or are matrix products and said so ([`single_window`]); the graph is laid out with features
 //! last ([`layout`]); what is left of groups becomes loops ([`depthwise_kernel`]) or convolutions of their own ([`grouped`]).
-//! Where the host offers to multiply, it gets factorisations ([`host_lapack`]), before anything else looks at them; convolutions, which come
+//! Where the host offers to multiply, it gets factorisations ([`host_lapack`]) and products of groups of rows ([`ragged`]), before anything else looks at them; convolutions, which come
 //! next since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]), and functions that take vectors
 //! ([`host_function`]), and reductions of rows with what is around them ([`host_rows`]), and what is left of many tensors ([`host_lists`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
@@ -16,7 +16,7 @@
 //! Every rule states what was measured, on XLA's CPU plugin with 2 cores.
 //!
 //! A TPU's compiler chooses formulations and layouts itself; it only gets products for Fourier transforms ([`fourier`]), which
-//! rules can see through, routines for factorisations ([`routines`]), selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
+//! rules can see through, routines for factorisations and products of groups of rows ([`routines`]), selections for what is scattered to the greatest of windows ([`pool_gradient`]), no positions that nobody reads, no elements gathered that are slices ([`counted`]), no reshapes that move rows
 //! ([`apart`](mod@apart)), and no strided slices that it aborts on ([`phases`]).
 
 mod apart;
@@ -46,6 +46,7 @@ mod phases;
 mod pointwise;
 mod pool_gradient;
 mod product_order;
+mod ragged;
 mod read_first;
 mod rebuild;
 mod routines;
@@ -219,6 +220,8 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
     [
         host_lapack::TOLD,
         routines::TOLD,
+        ragged::BY_THE_HOST,
+        ragged::BY_A_ROUTINE,
         fourier::TOLD,
         pool_gradient::TOLD,
         counted::TOLD,
@@ -311,9 +314,12 @@ impl Formulating<'_> {
 
     /// `graph` with what a host that takes calls is asked for first; `None` if that is nothing.
     fn asking_the_host(&mut self, graph: &Graph) -> Result<Option<Graph>> {
-        let takes_calls = self.changes.options().platform == Platform::CpuWithBlas;
-        let asking = takes_calls.then(|| host_lapack::left_to_the_host(graph, self.changes, self.within));
-        Ok(asking.transpose()?.flatten())
+        if self.changes.options().platform != Platform::CpuWithBlas {
+            return Ok(None);
+        }
+        let factored = host_lapack::left_to_the_host(graph, self.changes, self.within)?;
+        let multiplied = ragged::left_to_the_host(factored.as_ref().unwrap_or(graph), self.changes, self.within)?;
+        Ok(multiplied.or(factored))
     }
 
     /// `graph` with its bodies formulated.

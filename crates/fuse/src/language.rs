@@ -59,6 +59,7 @@ pub enum Kind {
     Fft,
     RngBitGenerator,
     Lapack,
+    Grouped,
     Routine,
     While,
     If,
@@ -73,7 +74,7 @@ pub enum Kind {
     HostSort,
 }
 
-const KINDS: [(&str, Kind); 38] = [
+const KINDS: [(&str, Kind); 39] = [
     ("input", Kind::Input),
     ("constant", Kind::Constant),
     ("iota", Kind::Iota),
@@ -100,6 +101,7 @@ const KINDS: [(&str, Kind); 38] = [
     ("fft", Kind::Fft),
     ("rng_bit_generator", Kind::RngBitGenerator),
     ("lapack", Kind::Lapack),
+    ("grouped", Kind::Grouped),
     ("routine", Kind::Routine),
     ("while", Kind::While),
     ("if", Kind::If),
@@ -149,6 +151,7 @@ impl Head {
             Op::Fft { .. } => Kind::Fft,
             Op::RngBitGenerator { .. } => Kind::RngBitGenerator,
             Op::Lapack { .. } => Kind::Lapack,
+            Op::Grouped { .. } => Kind::Grouped,
             Op::Routine(_) => Kind::Routine,
             Op::While => Kind::While,
             Op::If => Kind::If,

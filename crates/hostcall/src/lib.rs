@@ -4,6 +4,7 @@
 mod convolution;
 mod finish;
 mod function;
+mod grouped;
 mod lapack;
 mod product;
 mod rows;
@@ -15,6 +16,7 @@ mod sort;
 pub use convolution::{Axis, Columns, Computes, Convolution, Task};
 pub use finish::Finish;
 pub use function::Function;
+pub use grouped::{Extents, Grouped, OfGroup};
 pub use lapack::Lapack;
 pub use product::{Batch, Product, Strides, Tile};
 pub use rows::{OfOne, OfTwo, Operand, Rows, Step};

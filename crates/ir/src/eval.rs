@@ -129,7 +129,7 @@ impl Evaluation {
         let results = match node.op {
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
-            Op::Lapack { .. } | Op::Routine(_) | Op::HostRows => {
+            Op::Lapack { .. } | Op::Grouped { .. } | Op::Routine(_) | Op::HostRows => {
                 self.run(node.bodies.first().ok_or_else(lost)?, &args)?
             }
             _ => tensors(node, &args)?,

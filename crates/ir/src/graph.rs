@@ -213,8 +213,11 @@ impl Graph {
     pub fn map_bodies<E>(&self, mut each: impl FnMut(&Graph, LocId) -> Result<Graph, E>) -> Result<Graph, E> {
         let mut known: FxHashMap<*const Graph, Arc<Graph>> = FxHashMap::default();
         let mut graph = self.clone();
-        let is_run =
-            |node: &&mut Node| !matches!(node.op, Op::Lapack { host: true, .. } | Op::Routine(_) | Op::HostRows);
+        let is_run = |node: &&mut Node| match node.op {
+            Op::Lapack { host, .. } | Op::Grouped { host, .. } => !host,
+            Op::Routine(_) | Op::HostRows => false,
+            _ => true,
+        };
         for node in graph.nodes.iter_mut().filter(is_run) {
             for body in &mut node.bodies {
                 let made = match known.entry(Arc::as_ptr(body)) {

@@ -19,7 +19,7 @@ pub fn infer(op: &Op, args: &[&Type], bodies: &[Arc<Graph>]) -> Result<Type> {
         Op::GetTupleElement { index } => return element(args, *index),
         Op::While => return infer_while(args, bodies),
         Op::If => return infer_if(args, bodies),
-        Op::Lapack { .. } | Op::Routine(_) => return infer_lapack(args, bodies),
+        Op::Lapack { .. } | Op::Grouped { .. } | Op::Routine(_) => return infer_lapack(args, bodies),
         Op::HostRows => return hosts::rows(infer_lapack(args, bodies)?, bodies),
         _ => infer_tensors(op, &tensors(args)?)?,
     };
@@ -156,7 +156,13 @@ fn infer_tensors(op: &Op, args: &[&TensorType]) -> Result<Type> {
             ensure!(matches!(dtype, DType::U32 | DType::U64), "random bits come as u32 or u64, not {dtype}");
             Type::Tuple(vec![state.clone(), TensorType { dtype: *dtype, shape: shape.clone() }])
         }
-        Op::While | Op::If | Op::Lapack { .. } | Op::Routine(_) | Op::HostRows | Op::GetTupleElement { .. } => {
+        Op::While
+        | Op::If
+        | Op::Lapack { .. }
+        | Op::Grouped { .. }
+        | Op::Routine(_)
+        | Op::HostRows
+        | Op::GetTupleElement { .. } => {
             invalid!("handled before tensors are asked for")
         }
     })

@@ -7,7 +7,7 @@
 use crate::dtype::DType;
 use crate::literal::{Literal, Number};
 use crate::types::{Dims, Shape, TensorType};
-use hostcall::{Combines, Function, Lapack, Order};
+use hostcall::{Combines, Function, Grouped, Lapack, Order};
 use serde::{Deserialize, Serialize};
 
 /// A core op with its attributes. Semantics are StableHLO's unless the variant says otherwise.
@@ -191,8 +191,19 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         host: bool,
     },
-    /// What a TPU's compiler has a routine for, of matrices of `f32`, which `bodies[0]` says in other ops; to a TPU another way to the
-    /// same results, as [`Op::Lapack`] is to a host. Gives a tuple of the body's outputs.
+    /// Products of groups of rows, `(x, other, ends)`, which `bodies[0]` says in other ops: another way to the same results, where
+    /// each group ends within the rows, and not before it begins. Gives a tuple of the body's output.
+    Grouped {
+        /// What is multiplied.
+        of: Grouped,
+        /// Of operands of a type narrower than the products.
+        precision: Precision,
+        /// Left to the host, for a program that runs where host calls are offered.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        host: bool,
+    },
+    /// What a TPU's compiler has a routine for, which `bodies[0]` says in other ops; to a TPU another way to the same results, as
+    /// [`Op::Lapack`] is to a host. Gives a tuple of the body's outputs.
     Routine(Routine),
     /// `rng_bit_generator(state)`: `state` is `u64[2]` (key, counter); gives (next state, bits). Threefry 2x32 as
     /// StableHLO's `THREE_FRY`, so that every plugin draws the same bits.
@@ -376,8 +387,8 @@ pub enum Reducer {
     ArgMin,
 }
 
-/// What a TPU's compiler computes of each matrix of a batch, `[batch, n, m]`, by a routine of its own, which JAX calls, too, and
-/// promises to keep. `r` is `min(n, m)`.
+/// What a TPU's compiler computes by a routine of its own, which JAX calls, too, and promises to keep: of each matrix of a batch,
+/// `[batch, n, m]` of `f32`, but for the last. `r` is `min(n, m)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Routine {
@@ -400,6 +411,14 @@ pub enum Routine {
     Reflections,
     /// Eigenvectors of a symmetric matrix, as columns, and its eigenvalues, ascending.
     Eigh,
+    /// CHLO's `ragged_dot`: as [`Op::Grouped`], but its third operand says how many rows each group has, and rows of no group have any
+    /// values.
+    Grouped {
+        /// What is multiplied.
+        of: Grouped,
+        /// Of the factors.
+        precision: Precision,
+    },
 }
 
 /// How a scatter combines what is there with an update.

@@ -2,6 +2,7 @@
 //! a misspelt optional attribute in silence.
 
 use crate::session::Session;
+use hostcall::Grouped;
 use ir::op::{Convolution, DotGeneral, Gather, Scatter};
 use ir::sharding::{Axes, Mesh, Sharding};
 use ir::{Comparison, DType, Error, FftKind, Precision, Result};
@@ -132,13 +133,32 @@ impl<'c> Session<'c> {
 
     /// For both operands of a contraction of `dtype`. Narrow floats and integers have one precision only.
     pub(crate) fn precision_config(&self, precision: Precision, dtype: DType) -> Result<Attribute<'c>> {
+        self.precisions("stablehlo", precision, dtype)
+    }
+
+    fn precisions(&self, dialect: &str, precision: Precision, dtype: DType) -> Result<Attribute<'c>> {
         let wide = matches!(dtype, DType::F32 | DType::F64 | DType::C64 | DType::C128);
         let p = match precision {
             Precision::High if wide => "HIGH",
             Precision::Highest if wide => "HIGHEST",
             Precision::Default | Precision::High | Precision::Highest => "DEFAULT",
         };
-        self.parse(format!("[#stablehlo<precision {p}>, #stablehlo<precision {p}>]"))
+        self.parse(format!("[#{dialect}<precision {p}>, #{dialect}<precision {p}>]"))
+    }
+
+    /// CHLO's attributes of a `ragged_dot`: dimension numbers and precision.
+    pub(crate) fn ragged_dot(&self, of: Grouped, precision: Precision, dtype: DType) -> Result<[Attribute<'c>; 2]> {
+        let (contracting, groups) = match of {
+            Grouped::Rows { turned } => ([1, 1 + usize::from(turned)], "0"),
+            Grouped::Matrices => ([0, 0], ""),
+        };
+        let [lhs, rhs] = contracting;
+        let numbers = self.parse(format!(
+            "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], \
+             lhs_contracting_dimensions = [{lhs}], rhs_contracting_dimensions = [{rhs}], \
+             lhs_ragged_dimensions = [0], rhs_group_dimensions = [{groups}]>"
+        ))?;
+        Ok([numbers, self.precisions("chlo", precision, dtype)?])
     }
 
     /// A matrix as it is given, neither transposed nor conjugated.

@@ -5,13 +5,13 @@ use crate::chains;
 use crate::constant::{filled, zeros};
 use crate::scope::{Instruction, MlirType, Scope, V, Values, internal};
 use crate::session::Session;
-use hostcall::{Finish, Function, Lapack, Product};
+use hostcall::{Finish, Function, Grouped, Lapack, Product};
 use ir::op::{Convolution, DotGeneral, Finished, Gather, Scan, Scatter, SortedPart, Window};
 use ir::overwrite::may_read_overwritten;
 use ir::sharding::Mesh;
 use ir::{
-    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Number, Op, OutputKind, Reducer, Result, Routine,
-    TensorType, Type,
+    Binary, Comparison, DType, Error, Graph, Literal, LocId, Node, Number, Op, OutputKind, Precision, Reducer, Result,
+    Routine, TensorType, Type,
 };
 use melior::ir::attribute::{BoolAttribute, StringAttribute, TypeAttribute};
 use melior::ir::block::BlockLike;
@@ -296,8 +296,9 @@ impl<'s, 'c> Scope<'s, 'c> {
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::HostRows => self.host_rows(hlo(CALL), node, types)?,
             Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
-            Op::Lapack { .. } => return self.said_in_ops(node, args),
-            Op::Routine(of) => self.routine(*of, args)?,
+            Op::Grouped { of, host: true, .. } => self.host_grouped(hlo(CALL), *of, types, &node.ty)?,
+            Op::Lapack { .. } | Op::Grouped { .. } => return self.said_in_ops(node, args),
+            Op::Routine(of) => self.routine(*of, args, types)?,
             Op::While => self.while_loop(node, args)?,
             Op::If => self.branch(node, args)?,
         };
@@ -435,8 +436,36 @@ impl<'s, 'c> Scope<'s, 'c> {
         self.host_call(i, Lapack::TARGET, &of.encode(), types, &ranks)
     }
 
+    fn host_grouped(
+        &self,
+        i: Instruction<'c>,
+        of: Grouped,
+        types: &[&TensorType],
+        ty: &Type,
+    ) -> Result<Instruction<'c>> {
+        let Type::Tuple(results) = ty else { return Err(internal("gives a tuple")) };
+        let ranks: SmallVec<[usize; 1]> = results.iter().map(|t| t.rank()).collect();
+        self.host_call(i, Grouped::TARGET, &of.encode(), types, &ranks)
+    }
+
+    /// CHLO's `ragged_dot`.
+    fn ragged_dot(
+        &self,
+        of: Grouped,
+        precision: Precision,
+        args: &[V<'c>],
+        types: &[&TensorType],
+    ) -> Result<Instruction<'c>> {
+        let dtype = types.first().ok_or_else(|| internal("multiplies nothing"))?.dtype;
+        let [numbers, precision] = self.session.ragged_dot(of, precision, dtype)?;
+        Ok(Instruction::new("chlo.ragged_dot")
+            .operands(args)
+            .with("ragged_dot_dimension_numbers", numbers)
+            .with("precision_config", precision))
+    }
+
     /// What only a TPU's compiler knows, but for the two that StableHLO has.
-    fn routine(&self, of: Routine, args: &[V<'c>]) -> Result<Instruction<'c>> {
+    fn routine(&self, of: Routine, args: &[V<'c>], types: &[&TensorType]) -> Result<Instruction<'c>> {
         let s = self.session;
         let truth = |yes: bool| BoolAttribute::new(s.context, yes).into();
         let call = |name: &str| {
@@ -451,6 +480,7 @@ impl<'s, 'c> Scope<'s, 'c> {
                 .with("lower", truth(!upper))
                 .with("unit_diagonal", truth(unit))
                 .with("transpose_a", s.as_it_is()?),
+            Routine::Grouped { of, precision } => return self.ragged_dot(of, precision, args, types),
             Routine::Lu => call("LuDecomposition"),
             Routine::Qr => call("Qr"),
             Routine::Reflections => call("ProductOfElementaryHouseholderReflectors"),

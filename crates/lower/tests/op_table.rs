@@ -14,7 +14,7 @@ mod programs;
 use hostcall::Lapack;
 use ir::ops::sample::{Results, bind, data, expand_for};
 use ir::ops::{Schema, all, find};
-use ir::{DType, Graph, InputKind, Literal, Node, Number, Op, Routine};
+use ir::{DType, Graph, InputKind, Literal, Node, Number, Op, Precision, Routine};
 use judge::*;
 use std::collections::BTreeSet;
 
@@ -59,28 +59,50 @@ fn every_sample_of_the_hosts_factorisations() {
     let (_dir, library) = blas::blas(0);
     j.machine().plugin().offer_products(&library).unwrap();
     let has = |of| matches!(of, Lapack::Lu | Lapack::Order | Lapack::Cholesky | Lapack::Triangular { .. });
-    let asked = compare_factorisations(&mut j, |of| has(of).then_some(Op::Lapack { of, host: true }));
-    let triangles = |upper, unit| format!("{:?}", Lapack::Triangular { upper, unit });
+    let asked = compare_said(&mut j, FACTORISATIONS, |op| match *op {
+        Op::Lapack { of, .. } => Some(has(of).then_some(Op::Lapack { of, host: true })),
+        _ => None,
+    });
+    let triangles = |upper, unit| Lapack::Triangular { upper, unit };
     let mut wanted =
         vec![triangles(false, false), triangles(true, false), triangles(false, true), triangles(true, true)];
-    wanted.extend([Lapack::Lu, Lapack::Order, Lapack::Cholesky].map(|of| format!("{of:?}")));
-    assert!(wanted.iter().all(|of| asked.contains(of)), "{asked:?}");
+    wanted.extend([Lapack::Lu, Lapack::Order, Lapack::Cholesky]);
+    let wanted = wanted.into_iter().map(|of| format!("{:?}", Op::Lapack { of, host: true }));
+    assert!(wanted.into_iter().all(|op| asked.contains(&op)), "{asked:?}");
+}
+
+#[test]
+fn every_sample_of_the_hosts_products_of_groups() {
+    let mut j = Judge::new();
+    let (_dir, library) = blas::blas(0);
+    j.machine().plugin().offer_products(&library).unwrap();
+    let asked = compare_said(&mut j, &["grouped_mm"], |op| match *op {
+        // What is no float of 32 bits or more is multiplied otherwise.
+        Op::Grouped { precision: Precision::Default, .. } => Some(None),
+        Op::Grouped { of, precision, .. } => Some(Some(Op::Grouped { of, precision, host: true })),
+        _ => None,
+    });
+    assert_eq!(asked.len(), 3, "{asked:?}");
 }
 
 /// What StableHLO has of a TPU's routines, XLA's CPU has, too.
 #[test]
 fn every_sample_of_triangular_systems_by_the_routine() {
-    let asked = compare_factorisations(&mut Judge::new(), |of| match of {
-        Lapack::Triangular { upper, unit } => Some(Op::Routine(Routine::TriangularSolve { upper, unit })),
+    let asked = compare_said(&mut Judge::new(), FACTORISATIONS, |op| match *op {
+        Op::Lapack { of: Lapack::Triangular { upper, unit }, .. } => {
+            Some(Some(Op::Routine(Routine::TriangularSolve { upper, unit })))
+        }
+        Op::Lapack { .. } => Some(None),
         _ => None,
     });
     assert_eq!(asked.len(), 4, "{asked:?}");
 }
 
-/// Compares the samples of ops whose factorisations are all `said` otherwise. Which ones those are.
-fn compare_factorisations(j: &mut Judge, said: impl Fn(Lapack) -> Option<Op>) -> BTreeSet<String> {
+const FACTORISATIONS: &[&str] = &["lu", "solve", "cholesky", "triangular", "inv", "det"];
+
+/// Compares the samples of ops named by `words` of which all that `said` knows is said otherwise. How that is.
+fn compare_said(j: &mut Judge, words: &[&str], said: impl Fn(&Op) -> Option<Option<Op>>) -> BTreeSet<String> {
     let mut asked = BTreeSet::new();
-    let words = ["lu", "solve", "cholesky", "triangular", "inv", "det"];
     for def in all().filter(|def| words.iter().any(|w| def.schema.contains(w))) {
         let name = Schema::parse(def.schema).unwrap().name;
         let entry = find(&name).unwrap();
@@ -95,19 +117,20 @@ fn compare_factorisations(j: &mut Judge, said: impl Fn(Lapack) -> Option<Op>) ->
     asked
 }
 
-/// `graph` with its factorisations `said` otherwise, and added to those `asked` for; `None` if there are none, or some that are not.
-fn otherwise(graph: &Graph, asked: &mut BTreeSet<String>, said: &impl Fn(Lapack) -> Option<Op>) -> Option<Graph> {
+/// `graph` with the ops that are `said` otherwise, which are added to those `asked` for; `None` if there are none, or one that should be
+/// and is not.
+fn otherwise(graph: &Graph, asked: &mut BTreeSet<String>, said: &impl Fn(&Op) -> Option<Option<Op>>) -> Option<Graph> {
     let (mut made, mut any) = (Graph::new(graph.name.clone()), false);
     (made.inputs, made.outputs, made.locs) = (graph.inputs.clone(), graph.outputs.clone(), graph.locs.clone());
     for node in graph.nodes() {
-        let op = match node.op {
-            Op::Lapack { of, .. } => {
-                let op = said(of)?;
-                asked.insert(format!("{of:?}"));
+        let op = match said(&node.op) {
+            Some(said) => {
+                let op = said?;
+                asked.insert(format!("{op:?}"));
                 any = true;
                 op
             }
-            ref op => op.clone(),
+            None => node.op.clone(),
         };
         made.push(Node { op, ..node.clone() });
     }

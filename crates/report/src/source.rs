@@ -134,9 +134,18 @@ fn own(index: &Index<'_>) -> Sources {
     let mut table = vec![Source::default()];
     let mut numbers: HashMap<Source, u32> = HashMap::from([(Source::default(), UNKNOWN)]);
     let frames = index.module.stack_frame_index.as_ref();
+    let lines = lines(index, frames);
     let mut number = |instruction: &HloInstructionProto| {
         let Some(metadata) = &instruction.metadata else { return UNKNOWN };
-        let source = read(metadata, frames);
+        let mut source = read(metadata, frames);
+        if source.line == 0 {
+            if !is_op(&source.op) {
+                return UNKNOWN;
+            }
+            if let Some((file, line)) = lines.get(&source) {
+                (source.file, source.line) = (file.clone(), *line);
+            }
+        }
         *numbers.entry(source).or_insert_with_key(|source| {
             table.push(source.clone());
             u32::try_from(table.len() - 1).unwrap_or(UNKNOWN)
@@ -147,10 +156,36 @@ fn own(index: &Index<'_>) -> Sources {
     Sources { table, of }
 }
 
+/// The file and the line of the ops that have one, and no other, by the source without it. What a compiler makes of an op keeps its
+/// name, but not always its line.
+fn lines(index: &Index<'_>, frames: Option<&StackFrameIndexProto>) -> HashMap<Source, (String, u32)> {
+    let mut lines: HashMap<Source, Option<(String, u32)>> = HashMap::new();
+    let instructions = index.computations.iter().flat_map(|it| it.instructions.iter());
+    for metadata in instructions.filter_map(|it| it.metadata.as_ref()) {
+        let source = read(metadata, frames);
+        if source.line > 0 && is_op(&source.op) {
+            let own = Some((source.file.clone(), source.line));
+            lines
+                .entry(Source { file: String::new(), line: 0, ..source })
+                .and_modify(|known| *known = known.take().filter(|known| Some(known) == own.as_ref()))
+                .or_insert(own);
+        }
+    }
+    lines.into_iter().filter_map(|(name, line)| Some((name, line?))).collect()
+}
+
+/// Whether a program has an op of this name: the compiler's own names have no dot.
+fn is_op(name: &str) -> bool {
+    name.contains('.')
+}
+
 /// `module.path/aten.op.overload`, between them the fusion region if there is one, as in `3#softmax`; and the file and line or the innermost stack frame.
 fn read(metadata: &OpMetadata, frames: Option<&StackFrameIndexProto>) -> Source {
     // What XLA merges it names after all, joined: the first speaks for them.
     let name = metadata.op_name.split(';').next().unwrap_or_default();
+    // The compiler says behind the name what it makes of the op.
+    let says_more = |(rest, own): &(&str, &str)| !is_op(own) && is_op(rest.rsplit('/').next().unwrap_or_default());
+    let name = name.rsplit_once('/').filter(says_more).map_or(name, |(rest, _)| rest);
     let (module, op) = name.rsplit_once('/').unwrap_or(("", name));
     let (outer, last) = module.rsplit_once('/').unwrap_or(("", module));
     let module = if last.contains('#') { outer } else { module };
@@ -217,6 +252,30 @@ mod tests {
         assert_eq!(*sources.of(&index, 77), Source::default());
         assert_eq!(sources.of(&index, 6).module, "m.a");
         assert_eq!(sources.of(&index, 6).op, "aten.add.Tensor");
+    }
+
+    #[test]
+    fn a_name_without_a_line_has_that_of_others_of_its_name() {
+        let plain = |id: i64, operands: &[i64]| instruction(id, "add", array("f32", &[4]), operands);
+        let named = |mut instruction: HloInstructionProto, name: &str| {
+            instruction.metadata = Some(OpMetadata { op_name: name.to_owned(), ..OpMetadata::default() });
+            instruction
+        };
+        let entry = vec![
+            at_line(plain(1, &[]), "m/aten.mm.default", 5),
+            named(plain(2, &[1]), "m/3#matmul/aten.mm.default/its-own"),
+            at_line(plain(3, &[1]), "m/aten.add.Tensor", 6),
+            at_line(plain(4, &[1]), "m/aten.add.Tensor", 7),
+            named(plain(5, &[1]), "m/aten.add.Tensor"),
+            named(plain(6, &[1]), "the-compilers-own"),
+        ];
+        let module = module(vec![computation(1, entry)]);
+        let index = Index::new(&module);
+        let sources = Sources::new(&index);
+        let line = |id: i64| sources.of(&index, id).line;
+        assert_eq!(line(2), 5);
+        assert_eq!(line(5), 0, "two lines have the name");
+        assert_eq!(line(6), 5, "as what has no name");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Factorisations by the routines of a TPU's compiler.
+//! Factorisations by the routines of a TPU's compiler, and products of groups of rows ([`ragged`]).
 //!
 //! In loops, each column is a step of its own, of several launches; libtpu's routines keep a matrix in vector memory. 16x64x64
 //! `f32`, v5e, as libtpu 0.0.51 compiles them, without what happens within a routine:
@@ -16,6 +16,7 @@
 //! Singular values and eigenvalues of matrices that are not symmetric have no routine; JAX iterates for the former, and has the latter
 //! on CPUs alone.
 
+use super::ragged;
 use super::rebuild::Rebuild;
 use crate::{Change, Changes, Class, Head};
 use hostcall::Lapack;
@@ -36,7 +37,8 @@ pub(super) const TOLD: (&str, Class, &str) = (
 
 /// `graph`, for a TPU, with routines for the factorisations that have one; `None` if it has none. First of all, as on a host.
 pub(super) fn called(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Option<Graph>> {
-    if !changes.allows(TOLD.1) || !graph.nodes().iter().any(|node| matches!(node.op, Op::Lapack { .. })) {
+    let may_be = |node: &Node| matches!(node.op, Op::Lapack { .. } | Op::Grouped { .. });
+    if !changes.allows(TOLD.1) || !graph.nodes().iter().any(may_be) {
         return Ok(None);
     }
     let mut to = Rebuild::of(graph);
@@ -52,9 +54,13 @@ pub(super) fn called(graph: &Graph, changes: &mut Changes, within: Option<LocId>
         let known = matches!(node.op, Op::Lapack { of: Lapack::Order, .. }).then(|| orders.get(&operands[0])).flatten();
         let made = to.len();
         to.set_loc(node.loc);
-        let gives = match (known, said(graph, node)?) {
-            (Some(&order), _) => vec![order],
-            (None, Some(said)) => to.splice_all(&said, &operands)?,
+        let said = match node.op {
+            Op::Grouped { .. } => ragged::said(graph, node)?.map(|said| (ragged::BY_A_ROUTINE, said)),
+            _ => said(graph, node)?.map(|said| (TOLD, said)),
+        };
+        let (told, gives) = match (known, said) {
+            (Some(&order), _) => (TOLD, vec![order]),
+            (None, Some((told, said))) => (told, to.splice_all(&said, &operands)?),
             (None, None) => {
                 to.keep(node);
                 continue;
@@ -64,7 +70,7 @@ pub(super) fn called(graph: &Graph, changes: &mut Changes, within: Option<LocId>
             orders.insert(gives[1], gives[3]);
         }
         let (locs, before) = (vec![within.unwrap_or(node.loc)], Head::of(&node.op));
-        changes.push(Change { rule: TOLD.0, class: TOLD.1, locs, before, after: to.heads_from(made) });
+        changes.push(Change { rule: told.0, class: told.1, locs, before, after: to.heads_from(made) });
         to.stand_for(gives[0]); // nobody reads a tuple but for its elements
         elements.insert(i, gives);
     }

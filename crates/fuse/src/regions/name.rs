@@ -280,6 +280,7 @@ impl Named<'_> {
             Op::While => "while",
             Op::If => "if",
             Op::Lapack { of, .. } => lapack_word(*of),
+            Op::Grouped { .. } => "grouped_matmul",
             Op::Routine(of) => routine_word(*of),
             Op::Input { .. } | Op::Constant(_) | Op::Iota { .. } | Op::BroadcastInDim { .. } => return None,
             Op::Reshape { .. } | Op::GetTupleElement { .. } => return None,
@@ -353,6 +354,7 @@ fn routine_word(of: Routine) -> &'static str {
         Routine::Qr => "qr",
         Routine::Reflections => "reflections",
         Routine::Eigh => "eigh",
+        Routine::Grouped { .. } => "grouped_matmul",
     }
 }
 

@@ -347,6 +347,7 @@ fn kind(op: &Op) -> Kind {
         | Op::While
         | Op::If
         | Op::Lapack { .. }
+        | Op::Grouped { .. }
         | Op::Routine(_) => Kind::Alone,
         Op::Input { .. }
         | Op::Constant(_)

@@ -1,8 +1,8 @@
 //! Products of groups of rows with one matrix a group, as mixture-of-experts layers use them.
 //!
 //! Group `g` holds positions `offs[g - 1]..offs[g]` of the ragged dimension. Where the groups lie is known only when the
-//! program runs, so a loop goes over tiles of as many rows as a group has on average, group after group. A tile that
-//! reaches beyond its group computes rows in vain: at most one tile a group.
+//! program runs. A host and a TPU's compiler can multiply so ([`Op::Grouped`]); else a loop goes over tiles of as many rows as a
+//! group has on average, group after group. A tile that reaches beyond its group computes rows in vain: at most one tile a group.
 
 use super::loops::{put_row, repeat_while, row};
 use super::matmul::contract;
@@ -10,8 +10,9 @@ use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
-use crate::op::Op;
+use crate::op::{Op, Precision};
 use crate::{Binary, Comparison, DType, Number, ensure};
+use hostcall::Grouped;
 
 pub(super) static OPS: &[OpDef] = &[
     OpDef::new(
@@ -124,17 +125,14 @@ fn rows_of_tile(n: usize, groups: usize) -> usize {
 fn over_tiles(
     b: &Builder,
     n: usize,
-    offs: ValueId,
+    ends: ValueId,
     sum: ValueId,
     operands: [ValueId; 2],
     step: impl Fn(&Builder, &Tile, ValueId, [ValueId; 2]) -> Result<ValueId>,
 ) -> Result<ValueId> {
-    let zero = b.scalar(Number::Int(0), b.dtype(offs))?;
-    // Offsets beyond the rows would keep the loop going.
-    let within =
-        b.minimum(b.maximum(offs, b.full_like(offs, Number::Int(0))?)?, b.full_like(offs, Number::Int(n as i64))?)?;
-    let carried = [zero, zero, within, sum, operands[0], operands[1]];
-    let groups = b.shape(offs)[0] as i64;
+    let zero = b.scalar(Number::Int(0), b.dtype(ends))?;
+    let carried = [zero, zero, ends, sum, operands[0], operands[1]];
+    let groups = b.shape(ends)[0] as i64;
     let more = |b: &Builder, given: &[ValueId]| {
         b.compare(Comparison::Lt, given[0], b.full_like(given[0], Number::Int(groups))?)
     };
@@ -148,6 +146,26 @@ fn over_tiles(
     Ok(repeat_while(b, &carried, more, next)?[3])
 }
 
+/// What `of` makes of `x`, `other` and the offsets of groups, which `loops` says in other ops.
+fn by_group(
+    c: &Call<'_>,
+    b: &Builder,
+    of: Grouped,
+    [x, other, offs]: [ValueId; 3],
+    loops: impl FnOnce(&Builder, [ValueId; 3]) -> Result<ValueId>,
+) -> Result<ValueId> {
+    let precision = if b.dtype(x) == DType::BF16 { Precision::Default } else { c.precision() };
+    // Offsets beyond the rows would keep a loop going.
+    let limit = |n: usize| b.full_like(offs, Number::Int(n as i64));
+    let ends = b.minimum(b.maximum(offs, limit(0)?)?, limit(b.shape(x)[0])?)?;
+    let op = Op::Grouped { of, precision, host: false };
+    let made = b.said_by(op, &[x, other, ends], |b, given| {
+        let &[x, other, ends] = given else { return Err(Error::internal("three operands were given")) };
+        Ok(vec![loops(b, [x, other, ends])?])
+    })?;
+    Ok(made[0])
+}
+
 /// Row `i` of `x[n, k]` times the matrix of its group, whose dimension `over` is contracted; zero for a row of no
 /// group. In the accumulation type.
 fn rows_by_group(c: &Call<'_>, b: &Builder, x: ValueId, w: ValueId, over: usize, offs: ValueId) -> Result<ValueId> {
@@ -157,15 +175,18 @@ fn rows_by_group(c: &Call<'_>, b: &Builder, x: ValueId, w: ValueId, over: usize,
         _ => (w, over),
     };
     let (n, t) = (b.shape(x)[0], b.shape(w));
-    let products = b.full(Number::Int(0), b.dtype(x).accumulator(), &[n, t[3 - over]])?;
+    let accumulator = b.dtype(x).accumulator();
+    let none = |b: &Builder| b.full(Number::Int(0), accumulator, &[n, t[3 - over]]);
     if n == 0 || t.contains(&0) {
-        return Ok(products);
+        return none(b);
     }
-    over_tiles(b, n, offs, products, [x, w], |b, tile, products, [x, w]| {
-        let made = contract(c, b, tile.rows(b, x)?, row(b, w, tile.group)?, &[], &[(1, over - 1)])?;
-        let before = tile.rows(b, products)?;
-        // Results are chosen, not operands: NaN and infinity stay in the rows that they belong to.
-        tile.put(b, products, tile.own(b, made, before)?)
+    by_group(c, b, Grouped::Rows { turned: over == 2 }, [x, w, offs], |b, [x, w, ends]| {
+        over_tiles(b, n, ends, none(b)?, [x, w], |b, tile, products, [x, w]| {
+            let made = contract(c, b, tile.rows(b, x)?, row(b, w, tile.group)?, &[], &[(1, over - 1)])?;
+            let before = tile.rows(b, products)?;
+            // Results are chosen, not operands: NaN and infinity stay in the rows that they belong to.
+            tile.put(b, products, tile.own(b, made, before)?)
+        })
     })
 }
 
@@ -173,18 +194,21 @@ fn rows_by_group(c: &Call<'_>, b: &Builder, x: ValueId, w: ValueId, over: usize,
 fn group_products(c: &Call<'_>, b: &Builder, x: ValueId, y: ValueId, offs: ValueId) -> Result<ValueId> {
     let (n, groups) = (b.shape(x)[0], b.shape(offs)[0]);
     let shape = [groups, b.shape(x)[1], b.shape(y)[1]];
-    let sums = b.full(Number::Int(0), b.dtype(x).accumulator(), &shape)?;
+    let accumulator = b.dtype(x).accumulator();
+    let none = |b: &Builder| b.full(Number::Int(0), accumulator, &shape);
     if n == 0 || shape.contains(&0) {
-        return Ok(sums);
+        return none(b);
     }
-    over_tiles(b, n, offs, sums, [x, y], |b, tile, sums, operands| {
-        let own = |v: ValueId| {
-            let rows = tile.rows(b, v)?;
-            tile.own(b, rows, b.full_like(rows, Number::Int(0))?)
-        };
-        let [x, y] = operands.map(own);
-        let made = contract(c, b, x?, y?, &[], &[(0, 0)])?;
-        put_row(b, sums, b.add(row(b, sums, tile.group)?, made)?, tile.group)
+    by_group(c, b, Grouped::Matrices, [x, y, offs], |b, [x, y, ends]| {
+        over_tiles(b, n, ends, none(b)?, [x, y], |b, tile, sums, operands| {
+            let own = |v: ValueId| {
+                let rows = tile.rows(b, v)?;
+                tile.own(b, rows, b.full_like(rows, Number::Int(0))?)
+            };
+            let [x, y] = operands.map(own);
+            let made = contract(c, b, x?, y?, &[], &[(0, 0)])?;
+            put_row(b, sums, b.add(row(b, sums, tile.group)?, made)?, tile.group)
+        })
     })
 }
 

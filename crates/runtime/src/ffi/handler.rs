@@ -15,12 +15,15 @@ use super::asked::Asked;
 use super::blas::{Blas, Element, Operands};
 use super::finishing::Finishing;
 use super::functions::{Elements, Operand, Real};
+use super::grouped;
 use super::idle;
 use super::lapack::{self, Complex, Kind, Scalar, Tensor};
 use super::sys::{CStruct, PJRT_Error, Zeroable, structs};
 use super::team;
 use crate::error::{Error, Result};
-use hostcall::{ATTRIBUTE, BARRIER, Convolution, Finish, Function, Lapack, Product, Rows, Scan, Scatter, Sort};
+use hostcall::{
+    ATTRIBUTE, BARRIER, Convolution, Finish, Function, Grouped, Lapack, Product, Rows, Scan, Scatter, Sort,
+};
 use smallvec::SmallVec;
 
 /// `PJRT_Extension_Type_FFI`.
@@ -178,10 +181,11 @@ struct PJRT_FFI_Extension {
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
 /// All that programs call of ours, and who answers.
-const CALLS: [(&str, Handler); 9] = [
+const CALLS: [(&str, Handler); 10] = [
     (Product::TARGET, handle::<Product>),
     (Convolution::TARGET, handle::<Convolution>),
     (Function::TARGET, function),
+    (Grouped::TARGET, of_groups),
     (Lapack::TARGET, factorisation),
     (Rows::TARGET, rows),
     (Scan::TARGET, scan),
@@ -266,6 +270,12 @@ unsafe extern "C" fn function(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
 unsafe extern "C" fn factorisation(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
     // SAFETY: forwarded to XLA.
     unsafe { answer(frame, |frame| factor(frame)) }
+}
+
+/// The handler of calls that ask for [`Grouped`] products.
+unsafe extern "C" fn of_groups(frame: *mut XLA_FFI_CallFrame) -> *mut c_void {
+    // SAFETY: forwarded to XLA.
+    unsafe { answer(frame, |frame| groups(frame)) }
 }
 
 /// The handler of calls that ask for [`Rows`].
@@ -387,6 +397,59 @@ unsafe fn compute_in<T: Element, A: Asked>(
     // SAFETY: forwarded to the caller; XLA gives a result to one call.
     unsafe { asked.compute(BLAS.get()?, operands, &pool, pool.threads()) };
     Some(())
+}
+
+/// Computes the products of groups that `frame` asks for; `None` if that is no such call, or a group ends before the first row.
+unsafe fn groups(frame: &XLA_FFI_CallFrame) -> Option<()> {
+    // SAFETY: forwarded to the caller.
+    let (args, rets) = unsafe { operands(frame)? };
+    let (&[x, other, ends], &[out]) = (&args[..], &rets[..]) else { return None };
+    // SAFETY: likewise.
+    let (of, extents) = unsafe {
+        let of = Grouped::decode(numbers(&frame.attrs)?)?;
+        let extents = of.extents(&dims(x)?, &dims(other)?, &dims(ends)?)?;
+        (of, (dims(out)?[..] == of.result(extents)[..]).then_some(extents)?)
+    };
+    if x.dtype != out.dtype || other.dtype != out.dtype {
+        return None;
+    }
+    // SAFETY: there are so many ends, of this type.
+    let ends: Vec<usize> = unsafe {
+        match ends.dtype {
+            XLA_FFI_DataType_S32 => counted::<i32>(ends, extents.groups)?,
+            XLA_FFI_DataType_S64 => counted::<i64>(ends, extents.groups)?,
+            _ => return None,
+        }
+    };
+    let call = grouped::Call { of, extents, products: of.products(extents, &ends) };
+    match out.dtype {
+        // SAFETY: operands and result have this type and these extents; XLA gives a result to one call.
+        XLA_FFI_DataType_F32 => unsafe { groups_in::<f32>(frame, &call, x, other, out) },
+        // SAFETY: as above.
+        XLA_FFI_DataType_F64 => unsafe { groups_in::<f64>(frame, &call, x, other, out) },
+        _ => None,
+    }
+}
+
+unsafe fn groups_in<T: Element>(
+    frame: &XLA_FFI_CallFrame,
+    call: &grouped::Call,
+    x: &XLA_FFI_Buffer,
+    other: &XLA_FFI_Buffer,
+    out: &XLA_FFI_Buffer,
+) -> Option<()> {
+    let (lhs, rhs) = (x.data.cast_const().cast::<T>(), other.data.cast_const().cast());
+    let operands = Operands { lhs, rhs, out: out.data.cast(), finish: Finishing::NOTHING };
+    let pool = Pool(frame);
+    // SAFETY: forwarded to the caller.
+    unsafe { call.compute(BLAS.get()?, operands, &pool, pool.threads()) }
+}
+
+/// The elements of `buffer` as sizes; `None` if one is negative.
+unsafe fn counted<I: Copy + TryInto<usize>>(buffer: &XLA_FFI_Buffer, count: usize) -> Option<Vec<usize>> {
+    // SAFETY: forwarded to the caller.
+    let all = unsafe { std::slice::from_raw_parts(buffer.data.cast_const().cast::<I>(), count) };
+    all.iter().map(|&x| x.try_into().ok()).collect()
 }
 
 /// Computes the function that `frame` asks for; `None` if that is no such call.

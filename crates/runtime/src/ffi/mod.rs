@@ -25,6 +25,7 @@ mod event;
 mod executable;
 mod finishing;
 mod functions;
+mod grouped;
 mod handler;
 mod host;
 mod idle;
