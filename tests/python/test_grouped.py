@@ -52,6 +52,26 @@ def test_gradients_are_of_the_rows_of_each_group(ends: tuple[int, ...]) -> None:
     torch.testing.assert_close(gradients(grouped, "tpu"), wanted)
 
 
+def test_groups_that_threads_share_and_their_gradients() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(200, 256), torch.randn(5, 256, 384)
+    at, begins = torch.tensor([40, 40, 41, 150, 200], dtype=torch.int32), [0, 40, 40, 41, 150, 200]
+
+    def gradients(device: str, f: Callable[[Tensor, Tensor], Tensor]) -> list[Tensor]:
+        own = [t.to(device).requires_grad_() for t in (x, w)]
+        made = f(*own)
+        return [made, *torch.autograd.grad(made.sin().sum(), own)]
+
+    wanted = gradients("cpu", lambda x, w: torch.cat([x[begins[i] : begins[i + 1]] @ w[i] for i in range(5)]))
+    compiled = torch.compile(grouped, backend="torchtpu")
+    # Of 256 products of numbers of the size of one, in any order.
+    about = {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(gradients("cpu", lambda x, w: compiled(x, w, at)), wanted, **about)
+    torch.testing.assert_close(
+        gradients("tpu", lambda x, w: grouped(x, w, at.to("tpu"))), wanted, check_device=False, **about
+    )
+
+
 def test_what_is_no_number_stays_in_its_rows() -> None:
     x, w, at = operands(torch.float32, (5, 9, 24))
     x[7, 3], w[2, 1, 1] = float("nan"), float("inf")

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::product::{Product, Strides};
+use crate::product::{Product, Strides, Tile};
+use crate::share::{parts, size};
 
 /// Products of groups of rows: group `g` is the rows `ends[g - 1]..ends[g]` of `x: [n, k]`, from 0 on. One that would end before it
 /// begins has none, and all end with the last row.
@@ -105,6 +106,19 @@ impl Grouped {
         made
     }
 
+    /// The tiles of `products`, each with the number of its product, in parts that `threads` may take.
+    pub fn shares(products: &[OfGroup], threads: usize) -> Vec<Vec<(usize, Tile)>> {
+        let work = |it: &OfGroup| size([it.product.m, it.product.n, it.product.k]).unwrap_or(usize::MAX);
+        let all = products.iter().map(work).fold(0, usize::saturating_add);
+        // So few multiplications are not worth another thread's attention, however many groups they are of.
+        let is_little = parts(all, threads) == 1;
+        let tiles = products.iter().enumerate().flat_map(|(i, it)| {
+            let tiles = it.product.tiles(if is_little { 1 } else { threads });
+            tiles.into_iter().map(move |tile| (i, tile))
+        });
+        if is_little { vec![tiles.collect()] } else { tiles.map(|tile| vec![tile]).collect() }
+    }
+
     fn of_group(self, Extents { k, m, .. }: Extents, group: usize, begin: usize, rows: usize) -> OfGroup {
         let in_rows = |columns| Strides { row: columns, column: 1 };
         let in_columns = |rows| Strides { row: 1, column: rows };
@@ -174,6 +188,20 @@ mod tests {
             assert_eq!(last.lhs, 4 * 3);
             assert_eq!(last.out, if of == Grouped::Matrices { 3 * 15 } else { 4 * 5 });
         }
+    }
+
+    #[test]
+    fn little_work_is_one_threads_and_much_of_it_shared() {
+        let of = |columns: usize| {
+            let extents = Extents { n: 64, k: 16, m: columns, groups: 4 };
+            Grouped::shares(&ALL[0].products(extents, &[16, 32, 48, 64]), 2)
+        };
+        let (little, much) = (of(16), of(4096));
+        assert_eq!((little.len(), little[0].len()), (1, 4));
+        assert!(much.len() >= 8 && much.iter().all(|share| share.len() == 1));
+        let columns = much.iter().flatten().filter(|(i, _)| *i == 2).map(|(_, tile)| tile.columns.len());
+        assert_eq!(columns.sum::<usize>(), 4096);
+        assert_eq!(Grouped::shares(&[], 2), [vec![]]);
     }
 
     #[test]

@@ -30,15 +30,14 @@ impl Call {
         }
         // SAFETY: forwarded to the caller.
         unsafe { self.clear_others(operands.out) };
-        let of_one = |it| move |tile| (it, tile);
-        let tiles = self.products.iter().flat_map(|it| it.product.tiles(threads).into_iter().map(of_one(it)));
-        let tiles: Vec<(&OfGroup, Tile)> = tiles.collect();
-        let part = |i: usize| {
-            let (it, tile) = &tiles[i];
+        let shares = Grouped::shares(&self.products, threads);
+        let tile = |(i, tile): &(usize, Tile)| {
+            let it = &self.products[*i];
             // SAFETY: the product fits there, and a tile is given to one thread.
-            blas.alone(|| unsafe { blas.tile(&it.product, &operands.of_group(it), tile) });
+            unsafe { blas.tile(&it.product, &operands.of_group(it), tile) }
         };
-        team::run(pool, threads, tiles.len(), &part);
+        let share = |i: usize| blas.alone(|| shares[i].iter().for_each(tile));
+        team::run(pool, threads, shares.len(), &share);
         Some(())
     }
 
