@@ -119,6 +119,11 @@ def differentiated(compute: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tens
 
 OF_ROWS: dict[str, Callable[[Tensor], object]] = {
     "pad": lambda x: F.pad(x, (1, 0, 2, 1)),
+    "clone": lambda x: x.clone(memory_format=torch.preserve_format),
+    "clone, channels last": lambda x: x[None].clone(memory_format=torch.channels_last),
+    "contiguous, channels last": lambda x: x[None].contiguous(memory_format=torch.channels_last),
+    "to, channels last": lambda x: x[None].to(torch.float16, memory_format=torch.channels_last),
+    "zeros_like, channels last": lambda x: torch.zeros_like(x[None], memory_format=torch.channels_last),
     "pad by less": lambda x: F.pad(x, (-1, 0, 1, -2)),
     "rot90": lambda x: torch.rot90(x, 1, [0, 2]),
     "fft": lambda x: torch.fft.fft(x, dim=1),

@@ -8,7 +8,7 @@ use crate::registry::Op;
 use crate::words::{Header, Reader, Word, scalar_of};
 use ir::alias::Layout;
 use ir::eager::{CellType, EagerCall, EagerGraph, EagerInput, Given};
-use ir::ops::{Arg, Condition, Context, Entry, Scalar, Variant, parse_default};
+use ir::ops::{Arg, Condition, Context, Entry, MemoryFormat, Scalar, Variant, parse_default};
 use ir::symbol::Symbols;
 use ir::{DType, Graph, Op as CoreOp, OutputKind};
 use smallvec::SmallVec;
@@ -43,9 +43,11 @@ impl Parsed {
         Ok(Parsed { header: Header::of(request.words)?, words, bound })
     }
 
-    /// Whether all its tensors do.
+    /// Whether all its tensors do, and it does not ask for results that lie otherwise.
     pub(crate) fn lies_in_rows(&self) -> bool {
-        let mut all = true;
+        let keeps = |format| matches!(format, MemoryFormat::Contiguous | MemoryFormat::Preserve);
+        let asks = |word: &Word| matches!(word, Word::Plain(Arg::MemoryFormat(format)) if !keeps(*format));
+        let mut all = !self.words.iter().any(asks);
         let mut see = |_, _, layout: &Layout| all &= layout.strides == Layout::contiguous(layout.sizes.clone()).strides;
         self.words.iter().for_each(|word| collect(word, &mut see));
         all

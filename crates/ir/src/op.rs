@@ -196,7 +196,7 @@ pub enum Op {
     Grouped {
         /// What is multiplied.
         of: Grouped,
-        /// Of operands of a type narrower than the products.
+        /// Of the factors, as in [`DotGeneral`].
         precision: Precision,
         /// Left to the host, for a program that runs where host calls are offered.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

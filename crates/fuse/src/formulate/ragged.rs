@@ -40,14 +40,10 @@ pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Opt
     }
     let mut to = Rebuild::of(graph);
     for node in graph.nodes() {
-        let Op::Grouped { of, precision, .. } = node.op.clone() else {
+        let (Op::Grouped { of, precision, .. }, true) = (node.op.clone(), is_one(node)) else {
             to.keep(node);
             continue;
         };
-        if !is_one(node) {
-            to.keep(node);
-            continue;
-        }
         let (locs, head) = (vec![within.unwrap_or(node.loc)], Head::of(&node.op));
         changes.push(Change { rule: BY_THE_HOST.0, class: BY_THE_HOST.1, locs, before: head, after: vec![head] });
         to.keep(&Node { op: Op::Grouped { of, precision, host: true }, ..node.clone() });
