@@ -113,7 +113,7 @@ KNOWN_FAILURES: dict[str, str] = {
     "frexp-bfloat16": "its gradient divides by a subnormal number, which XLA's CPU takes for 0",
     "matrix_exp-bfloat16": "PyTorch's own result is wrong: NaN, infinities and 1e30 where they are about 1",
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu-bfloat16": (
-        "gradients up to 25 of scores up to 100 are 0.28 to 0.36 off in bf16, where PyTorch's own are 0.13 to 0.23"
+        "gradients up to 25 are 0.28 to 0.36 off in bf16, where PyTorch's own are 0.13 to 0.23"
     ),
     "nextafter-bfloat16": "its gradient asks whether subnormal numbers differ from 0: XLA's CPU takes them for 0",
 }

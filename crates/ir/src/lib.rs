@@ -33,6 +33,7 @@ pub mod ops;
 pub mod overwrite;
 pub mod parts;
 pub mod reshape;
+mod routine;
 pub mod rows;
 mod scatters;
 pub mod sharding;
@@ -53,6 +54,7 @@ pub use graph::{Graph, Input, InputKind, Node, Operands, Output, OutputKind, Val
 pub use infer::infer;
 pub use literal::{Literal, Number};
 pub use loc::{Loc, LocId, LocTable};
-pub use op::{Binary, Combiner, Comparison, FftKind, Op, Precision, Reducer, Routine, Unary};
+pub use op::{Binary, Combiner, Comparison, FftKind, Op, Precision, Reducer, Unary};
+pub use routine::Routine;
 pub use types::{Dims, Shape, TensorType, Type};
 pub use verify::verify;

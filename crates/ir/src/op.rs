@@ -6,6 +6,7 @@
 
 use crate::dtype::DType;
 use crate::literal::{Literal, Number};
+use crate::routine::Routine;
 use crate::types::{Dims, Shape, TensorType};
 use hostcall::{Combines, Function, Grouped, Lapack, Order};
 use serde::{Deserialize, Serialize};
@@ -385,40 +386,6 @@ pub enum Reducer {
     /// Least value with its index; NaN wins; among equals the smallest index. Identity: that of `minimum`, with the
     /// greatest index.
     ArgMin,
-}
-
-/// What a TPU's compiler computes by a routine of its own, which JAX calls, too, and promises to keep: of each matrix of a batch,
-/// `[batch, n, m]` of `f32`, but for the last. `r` is `min(n, m)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Routine {
-    /// StableHLO's `cholesky`: the lower factor of a positive matrix, of which the lower triangle is read, and anything above it; NaN
-    /// from the first column on whose minor is not positive.
-    Cholesky,
-    /// StableHLO's `triangular_solve`: the X in `A X = Y`, `[batch, n, n]` and `[batch, n, m]`.
-    TriangularSolve {
-        /// Whether the upper triangle is A, or the lower one.
-        upper: bool,
-        /// Whether its diagonal is taken for ones.
-        unit: bool,
-    },
-    /// L, without the ones on its diagonal, and U as one matrix; the row, counted from 0, that each step swapped its own with,
-    /// `i32[batch, r]`; and which row each came from: `i32[batch, n]`.
-    Lu,
-    /// R, and below it the vectors of reflections without their leading ones; the reflections' factors `[batch, r]`.
-    Qr,
-    /// The product of the reflections below the diagonal of `[batch, n, n]` with factors `[batch, k]`: `[batch, n, n]`.
-    Reflections,
-    /// Eigenvectors of a symmetric matrix, as columns, and its eigenvalues, ascending.
-    Eigh,
-    /// CHLO's `ragged_dot`: as [`Op::Grouped`], but its third operand says how many rows each group has, and rows of no group have any
-    /// values.
-    Grouped {
-        /// What is multiplied.
-        of: Grouped,
-        /// Of the factors.
-        precision: Precision,
-    },
 }
 
 /// How a scatter combines what is there with an update.

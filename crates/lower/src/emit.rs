@@ -295,8 +295,12 @@ impl<'s, 'c> Scope<'s, 'c> {
             | Op::HostSort(_) => self.asked_of_the_host(hlo(CALL), &node.op, types)?,
             Op::RngBitGenerator { .. } => hlo("stablehlo.rng_bit_generator").with("rng_algorithm", s.three_fry()?),
             Op::HostRows => self.host_rows(hlo(CALL), node, types)?,
-            Op::Lapack { of, host: true } => self.host_lapack(hlo(CALL), *of, types, &node.ty)?,
-            Op::Grouped { of, host: true, .. } => self.host_grouped(hlo(CALL), *of, types, &node.ty)?,
+            Op::Lapack { of, host: true } => {
+                self.host_tuple(hlo(CALL), Lapack::TARGET, &of.encode(), types, &node.ty)?
+            }
+            Op::Grouped { of, host: true, .. } => {
+                self.host_tuple(hlo(CALL), Grouped::TARGET, &of.encode(), types, &node.ty)?
+            }
             Op::Lapack { .. } | Op::Grouped { .. } => return self.said_in_ops(node, args),
             Op::Routine(of) => self.routine(*of, args, types)?,
             Op::While => self.while_loop(node, args)?,
@@ -430,22 +434,18 @@ impl<'s, 'c> Scope<'s, 'c> {
         })
     }
 
-    fn host_lapack(&self, i: Instruction<'c>, of: Lapack, types: &[&TensorType], ty: &Type) -> Result<Instruction<'c>> {
-        let Type::Tuple(results) = ty else { return Err(internal("gives a tuple")) };
-        let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
-        self.host_call(i, Lapack::TARGET, &of.encode(), types, &ranks)
-    }
-
-    fn host_grouped(
+    /// A call of the host that gives a tuple.
+    fn host_tuple(
         &self,
         i: Instruction<'c>,
-        of: Grouped,
+        target: &str,
+        numbers: &[i64],
         types: &[&TensorType],
         ty: &Type,
     ) -> Result<Instruction<'c>> {
         let Type::Tuple(results) = ty else { return Err(internal("gives a tuple")) };
-        let ranks: SmallVec<[usize; 1]> = results.iter().map(|t| t.rank()).collect();
-        self.host_call(i, Grouped::TARGET, &of.encode(), types, &ranks)
+        let ranks: SmallVec<[usize; 4]> = results.iter().map(|t| t.rank()).collect();
+        self.host_call(i, target, numbers, types, &ranks)
     }
 
     /// CHLO's `ragged_dot`.

@@ -95,8 +95,9 @@ struct Call<'a> {
 impl Call<'_> {
     fn by_routine(&self, x: ValueId, other: ValueId, ends: ValueId) -> Result<ValueId> {
         let (b, n) = (self.b, self.b.shape(x)[0]);
-        let [begin, end] = [Comparison::Lt, Comparison::Le].map(|order| greatest_up_to(b, ends, order));
-        let (begin, end) = (begin?, end?);
+        // Of ends that fall, the greatest so far counts.
+        let greatest = |order| over_those_up_to(b, ends, order, Reducer::Maximum);
+        let (begin, end) = (greatest(Comparison::Lt)?, greatest(Comparison::Le)?);
         let sizes = b.convert(b.subtract(end, begin)?, DType::I32)?;
         let rows = n.next_multiple_of(TILE);
         let other = if self.of == Grouped::Matrices { with_rows(b, other, rows)? } else { other };
@@ -118,10 +119,7 @@ impl Call<'_> {
     /// What the routine gives, as before: of the first `n` rows, by where groups end.
     fn before(&self, b: &Builder, given: &[ValueId], n: usize) -> Result<ValueId> {
         let &[x, other, sizes] = given else { return Err(Error::internal("three operands were given")) };
-        let groups = b.shape(sizes)[0];
-        let spread = b.broadcast_in_dim(sizes, &[groups, groups], &[1])?;
-        let until = b.select(is_up_to(b, groups, Comparison::Le)?, spread, b.full_like(spread, Number::Int(0))?)?;
-        let ends = b.convert(b.reduce(until, Reducer::Add, &[1])?, self.counts)?;
+        let ends = b.convert(over_those_up_to(b, sizes, Comparison::Le, Reducer::Add)?, self.counts)?;
         let other = if self.of == Grouped::Matrices { first_rows(b, other, n)? } else { other };
         let made = b.push(self.node.op.clone(), &[first_rows(b, x, n)?, other, ends], self.node.bodies.clone())?;
         let made = b.elements(made)?[0];
@@ -129,18 +127,13 @@ impl Call<'_> {
     }
 }
 
-/// For each group the greatest of the ends of all up to it, itself included or not; 0 of none.
-fn greatest_up_to(b: &Builder, ends: ValueId, order: Comparison) -> Result<ValueId> {
-    let groups = b.shape(ends)[0];
-    let spread = b.broadcast_in_dim(ends, &[groups, groups], &[1])?;
-    let until = b.select(is_up_to(b, groups, order)?, spread, b.full_like(spread, Number::Int(0))?)?;
-    b.reduce(until, Reducer::Maximum, &[1])
-}
-
-/// Whether a group, the column, comes up to another, the row.
-fn is_up_to(b: &Builder, groups: usize, order: Comparison) -> Result<ValueId> {
+/// For each group the `counts`, which are not negative, of all groups up to it, itself included or not, reduced; 0 of none.
+fn over_those_up_to(b: &Builder, counts: ValueId, order: Comparison, reducer: Reducer) -> Result<ValueId> {
+    let groups = b.shape(counts)[0];
+    let spread = b.broadcast_in_dim(counts, &[groups, groups], &[1])?;
     let [row, column] = [0, 1].map(|dim| b.iota(DType::I32, &[groups, groups], dim));
-    b.compare(order, column?, row?)
+    let is_up_to = b.compare(order, column?, row?)?;
+    b.reduce(b.select(is_up_to, spread, b.full_like(spread, Number::Int(0))?)?, reducer, &[1])
 }
 
 /// `v`, with zeros in the places along the first dimension that are not so.

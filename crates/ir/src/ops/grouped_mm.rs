@@ -5,12 +5,12 @@
 //! group has on average, group after group. A tile that reaches beyond its group computes rows in vain: at most one tile a group.
 
 use super::loops::{put_row, repeat_while, row};
-use super::matmul::contract;
+use super::matmul::{contract, precision};
 use super::{Call, OpDef, Outs, err, many, ok, one};
 use crate::builder::Builder;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
-use crate::op::{Op, Precision};
+use crate::op::Op;
 use crate::{Binary, Comparison, DType, Number, ensure};
 use hostcall::Grouped;
 
@@ -154,7 +154,7 @@ fn by_group(
     [x, other, offs]: [ValueId; 3],
     loops: impl FnOnce(&Builder, [ValueId; 3]) -> Result<ValueId>,
 ) -> Result<ValueId> {
-    let precision = if b.dtype(x) == DType::BF16 { Precision::Default } else { c.precision() };
+    let precision = precision(c, b.dtype(x));
     // Offsets beyond the rows would keep a loop going.
     let limit = |n: usize| b.full_like(offs, Number::Int(n as i64));
     let ends = b.minimum(b.maximum(offs, limit(0)?)?, limit(b.shape(x)[0])?)?;

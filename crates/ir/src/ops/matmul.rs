@@ -171,6 +171,11 @@ pub(super) static OPS: &[OpDef] = &[
 /// Pairs of dimension numbers, of the left and of the right operand.
 type Pairs<'a> = &'a [(usize, usize)];
 
+/// How exactly factors of this type are multiplied: one `bf16` pass is exact for `bf16`.
+pub(super) fn precision(c: &Call<'_>, dtype: DType) -> Precision {
+    if dtype == DType::BF16 { Precision::Default } else { c.precision() }
+}
+
 /// `lhs` and `rhs` contracted, in their accumulation type. Result dimensions: batch, then the rest of each.
 pub(super) fn contract(
     c: &Call<'_>,
@@ -182,8 +187,7 @@ pub(super) fn contract(
 ) -> Result<ValueId> {
     let dtype = b.dtype(lhs);
     ensure_kernel!(dtype != DType::Bool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
-    // One bf16 pass is exact for bf16 operands.
-    let precision = if dtype == DType::BF16 { Precision::Default } else { c.precision() };
+    let precision = precision(c, dtype);
     let single = |(l, r): &(usize, usize)| b.shape(lhs)[*l] == 1 && b.shape(rhs)[*r] == 1;
     if !batch.is_empty() && batch.iter().all(single) {
         return contract_one(c, b, lhs, rhs, batch, over);

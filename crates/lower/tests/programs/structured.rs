@@ -3,7 +3,8 @@
 use super::{COMBINERS, Extents, Program, REDUCERS};
 use ir::op::*;
 use ir::{
-    Builder, Combiner, Comparison, DType, Graph, InputKind, Loc, Number, OutputKind, Precision, Reducer, Result, Unary,
+    Builder, Combiner, Comparison, DType, Graph, InputKind, Loc, Number, OutputKind, Precision, Reducer, Result,
+    Routine, Unary,
 };
 use smallvec::smallvec;
 use std::sync::Arc;
