@@ -6,7 +6,7 @@
 //! Where the host offers to multiply, it gets factorisations ([`host_lapack`]) and products of groups of rows ([`ragged`]), before anything else looks at them; convolutions, which come
 //! next since it takes them as they lie
 //! ([`host_convolution`]), products ([`host_product`], [`pointwise`]), and what is done to their results ([`host_finish`]), and functions that take vectors
-//! ([`host_function`]), and reductions of rows with what is around them ([`host_rows`]), and what is left of many tensors ([`host_lists`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
+//! ([`host_function`]), and reductions of rows with what is around them ([`host_rows`]), functions between its calls ([`host_elements`]), and what is left of many tensors ([`host_lists`]); other products get their operands in the order in which they are packed well ([`product_order`]). What several loops read is
 //! [computed once](computed_once), what is overwritten [read first](read_first), what only moves elements
 //! [made late](made_late), and what is written to a part of a value [computed before](written_apart). In loops, the largest elements and
 //! the sums of rows are found in parts ([`rows_in_parts`]), neighbouring dimensions are reduced as one ([`joined_dims`]), windows
@@ -28,6 +28,7 @@ mod depthwise_kernel;
 mod fourier;
 mod grouped;
 mod host_convolution;
+mod host_elements;
 mod host_finish;
 mod host_function;
 mod host_lapack;
@@ -241,6 +242,7 @@ pub fn told() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
         host_finish::SCALED,
         host_function::TOLD,
         host_rows::TOLD,
+        host_elements::TOLD,
         host_lists::TOLD,
         computed_once::TOLD,
         read_first::TOLD,
@@ -282,6 +284,7 @@ impl Formulating<'_> {
             graph = host_finish::finished(&graph, self.changes, self.within)?;
             graph = host_function::left_to_the_host(&graph, self.changes, self.within)?;
             graph = host_rows::left_to_the_host(&graph, self.changes, self.within)?;
+            graph = host_elements::left_to_the_host(&graph, self.changes, self.within)?;
             graph = host_lists::left_to_the_host(&graph, self.changes, self.within)?;
             graph = computed_once::computed_once(&graph, self.changes, self.within)?;
             graph = read_first::ordered(&graph, self.changes, self.within)?;

@@ -28,6 +28,8 @@ pub enum OfOne {
     Negate,
     Rsqrt,
     Sqrt,
+    Erf,
+    Tanh,
 }
 
 /// A function of two numbers. Comparisons give one for true and nought for false.
@@ -51,9 +53,18 @@ pub enum OfTwo {
 }
 
 impl OfOne {
-    /// All of them, by their number.
-    pub const ALL: [OfOne; 7] =
-        [OfOne::Abs, OfOne::Exponential, OfOne::Log, OfOne::Logistic, OfOne::Negate, OfOne::Rsqrt, OfOne::Sqrt];
+    /// All of them, by their number, which programs that are kept hold.
+    pub const ALL: [OfOne; 9] = [
+        OfOne::Abs,
+        OfOne::Exponential,
+        OfOne::Log,
+        OfOne::Logistic,
+        OfOne::Negate,
+        OfOne::Rsqrt,
+        OfOne::Sqrt,
+        OfOne::Erf,
+        OfOne::Tanh,
+    ];
 }
 
 impl OfTwo {
@@ -329,11 +340,11 @@ impl Rows {
         numel.saturating_mul(WORK * (self.steps.len() + self.operands.len()))
     }
 
-    /// Whether each place is computed by itself: nothing is combined, and no result is a number of each row.
+    /// Whether each place is computed by itself, all of them one row: nothing is combined, and no result is a number of each row.
     pub fn is_elementwise(&self) -> bool {
         let combines = |step: &Step| matches!(step, Step::Reduce(..) | Step::Gather(..));
         let whole = self.are_whole();
-        self.results.iter().all(|&result| whole[result]) && !self.steps.iter().any(combines)
+        self.outer == 0 && self.results.iter().all(|&result| whole[result]) && !self.steps.iter().any(combines)
     }
 
     /// The rows, in parts that `threads` may take, if they have nothing to do with each other.

@@ -12,13 +12,13 @@ use std::ops::Range;
 /// that have nothing to do with each other, and inputs and outputs one part after the other, may be of different tensors of a type.
 ///
 /// The first reduction of a part says what a row is: of the tensor's extents the dimensions that go away, if those are the last, or that
-/// stay, if they are; without one all of the tensor is a row. Inputs are that tensor, or broadcast to it, or a number for each row; all
+/// stay, if they are; without one rows are as long as it takes for what is broadcast to have all of a row's dimensions or none. Inputs are that tensor, or broadcast to it, or a number for each row; all
 /// else is elementwise, or a reduction of the same rows, or of all of them to one, which is only given. A number may be one of those of
 /// an input, which is sliced. An output that is the next value of an input takes its memory.
 pub fn hosted(graph: &Graph) -> Option<Vec<Rows>> {
     let mut uses = vec![0; graph.nodes().len()];
     graph.nodes().iter().flat_map(|node| &node.operands).for_each(|v| uses[v.index()] += 1);
-    let apart = parts(graph, |_| true);
+    let apart = parts(graph, |_| Some(()));
     let all = || vec![(0..graph.nodes().len()).collect()];
     read(graph, &uses, &apart).or_else(|| if apart.len() == 1 { None } else { read(graph, &uses, &all()) })
 }
@@ -64,7 +64,11 @@ impl Part<'_> {
             }
             _ => None,
         };
-        let of_elements = || Some((graph.tensor_type(self.outputs.first()?.value)?.clone(), 0));
+        let of_elements = || {
+            let whole = graph.tensor_type(self.outputs.first()?.value)?.clone();
+            let outer = self.shortest_rows(&whole);
+            Some((whole, outer))
+        };
         let (whole, outer) = nodes().find_map(of_rows).or_else(of_elements)?;
         let is_float = matches!(whole.dtype, DType::F32 | DType::F64);
         let operands = vec![Operand::with(0, false); self.inputs.len()];
@@ -92,6 +96,23 @@ impl Part<'_> {
         };
         let all_fit = self.outputs.iter().zip(sizes).all(fits);
         (is_float && all_fit && reading.rows.is_sound()).then_some((reading.whole.dtype, reading.rows))
+    }
+
+    /// How many dimensions of `whole` count rows where nothing is reduced.
+    fn shortest_rows(&self, whole: &TensorType) -> usize {
+        let broadcast = |&i: &usize| {
+            let node = &self.graph.nodes()[i];
+            let Op::BroadcastInDim { dims, .. } = &node.op else { return None };
+            let from = self.graph.tensor_type(node.operands[0])?;
+            Some(mask(dims.iter().zip(&from.shape).filter(|(_, extent)| **extent != 1).map(|(&d, _)| d)))
+        };
+        let all: Vec<u64> = self.nodes.iter().filter_map(broadcast).collect();
+        let many = |d: &usize| whole.shape[*d] != 1;
+        let is_apart = |outer: &usize| {
+            let row = mask((*outer..whole.rank()).filter(many));
+            all.iter().all(|has| [0, row].contains(&(has & row)))
+        };
+        (0..whole.rank()).find(is_apart).unwrap_or(0)
     }
 }
 
@@ -326,12 +347,14 @@ pub fn count_alike(one: &[usize], other: &[usize]) -> bool {
 pub fn of_one(op: Unary) -> Option<OfOne> {
     Some(match op {
         Unary::Abs => OfOne::Abs,
+        Unary::Erf => OfOne::Erf,
         Unary::Exponential => OfOne::Exponential,
         Unary::Log => OfOne::Log,
         Unary::Logistic => OfOne::Logistic,
         Unary::Negate => OfOne::Negate,
         Unary::Rsqrt => OfOne::Rsqrt,
         Unary::Sqrt => OfOne::Sqrt,
+        Unary::Tanh => OfOne::Tanh,
         _ => return None,
     })
 }

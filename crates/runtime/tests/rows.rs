@@ -10,9 +10,13 @@ use hostcall::{Combines, OfOne, OfTwo, Operand, Rows, Step};
 use torchtpu_runtime::{Buffer, Client, ElementType, ExecuteOptions, TensorType};
 
 fn run(client: &Client, text: &str, operand: &[f32]) -> Result<Vec<f32>, String> {
-    let executable = compile(client, text);
-    let argument = upload(&first_device(client), operand, &[operand.len() as i64]);
-    let execution = executable.execute(&[argument], &ExecuteOptions::default()).map_err(|e| e.to_string())?;
+    run_of(client, text, &[operand])
+}
+
+fn run_of(client: &Client, text: &str, operands: &[&[f32]]) -> Result<Vec<f32>, String> {
+    let (executable, device) = (compile(client, text), first_device(client));
+    let arguments: Vec<Buffer> = operands.iter().map(|of| upload(&device, of, &[of.len() as i64])).collect();
+    let execution = executable.execute(&arguments, &ExecuteOptions::default()).map_err(|e| e.to_string())?;
     execution.done.wait().map_err(|e| e.to_string())?;
     Ok(download(&execution.outputs[0]))
 }
@@ -122,6 +126,44 @@ fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
             .collect();
         let of_wider = summed(&client, &sums(rows, wider, Summed::Given), &beside);
         assert_eq!(summed(&client, &sums(rows, length, Summed::Given), &x), of_wider[..length], "{rows}x{length}");
+    }
+}
+
+/// A function of each element and its column's.
+fn activated(rows: usize, length: usize, of: OfOne) -> Rows {
+    Rows {
+        extents: vec![rows, length],
+        outer: 1,
+        operands: vec![Operand::with(0b11, false), Operand::with(0b10, false)],
+        steps: vec![Step::Two(OfTwo::Add, 0, 1), Step::One(of, 2)],
+        results: vec![3],
+        takes: vec![None],
+    }
+}
+
+#[test]
+fn functions_of_rows_that_nothing_is_combined_of() {
+    let client = client_asking(blas(0));
+    let functions: [(OfOne, fn(f64) -> f64); 4] = [
+        (OfOne::Erf, libm::erf),
+        (OfOne::Exponential, f64::exp),
+        (OfOne::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
+        (OfOne::Tanh, f64::tanh),
+    ];
+    for (rows, length) in [(1, 17), (5, 1000), (700, 300), (33, 5000), (0, 4)] {
+        let x: Vec<f32> = (0..rows * length).map(|i| (i * 7919 % 1009) as f32 / 100.0 - 5.0).collect();
+        let bias: Vec<f32> = (0..length).map(|i| (i % 7) as f32 - 3.0).collect();
+        let [of_x, of_bias] = [x.len(), length].map(|n| format!("tensor<{n}xf32>"));
+        for (of, exact) in functions {
+            let numbers = Rows::encode_all(&[activated(rows, length, of)]);
+            let text = calling(Rows::TARGET, &numbers, &[&of_x, &of_bias], &of_x);
+            let given = run_of(&client, &text, &[&x, &bias]).expect("runs");
+            assert_eq!(given.len(), x.len());
+            for (i, got) in given.into_iter().enumerate() {
+                let want = exact(f64::from(x[i] + bias[i % length]));
+                assert!((f64::from(got) - want).abs() <= 1e-6 * want.abs(), "{of:?} at {i}: {got}, not {want}");
+            }
+        }
     }
 }
 

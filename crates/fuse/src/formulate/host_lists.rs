@@ -88,7 +88,7 @@ impl<'g> Found<'g> {
             outputs[unshaped(graph, output.value).index()].push(i);
         }
         let computed: Vec<bool> = graph.nodes().iter().map(|node| is_computed(graph, node)).collect();
-        let parts = ir::parts::parts(graph, |i| computed[i]);
+        let parts = ir::parts::parts(graph, |i| computed[i].then_some(()));
         Found { graph, readers, outputs, parts }
     }
 

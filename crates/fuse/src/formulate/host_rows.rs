@@ -37,7 +37,7 @@ mod call;
 mod region;
 
 pub(super) use self::call::{Asked, Calling, told};
-pub(super) use self::region::is_exact;
+pub(super) use self::region::{Body, in_vectors, is_computed, is_exact};
 use self::region::{Item, Regions};
 use super::rebuild::Rebuild;
 use super::{Reduction, Rewrite, Rule};

@@ -87,6 +87,11 @@ impl Rebuild {
             _ => None,
         }
     }
+    /// What `v` is a reshape of.
+    pub(super) fn as_reshape(&self, v: ValueId) -> Option<ValueId> {
+        let node = self.to.node(v);
+        matches!(node.op, Op::Reshape { .. }).then(|| node.operands[0])
+    }
     /// What `v` is a broadcast of, and along which dimensions.
     pub(super) fn as_broadcast(&self, v: ValueId) -> Option<(ValueId, &Dims)> {
         let node = self.to.node(v);

@@ -296,26 +296,10 @@ impl<'a, 'g> Growing<'a, 'g> {
         let of = self.node(node);
         let Some(ty) = of.ty.tensor() else { return false };
         let is_whole = ty.shape == self.whole.shape;
-        let with_functions = self.regions.with_functions;
         let float = self.whole.dtype;
-        let are_of_type = |v: &ValueId| {
-            self.regions.graph.tensor_type(*v).is_some_and(|t| t.dtype == float || t.dtype == DType::Bool)
-        };
-        let fits = (ty.dtype == float || ty.dtype == DType::Bool) && of.operands.iter().all(are_of_type);
-        let is_computed = match &of.op {
-            Op::Unary(ir::Unary::Not) => ty.dtype == DType::Bool,
-            Op::Unary(u) => {
-                ir::rows::of_one(*u).is_some_and(|f| is_exact(f) || with_functions && in_vectors(f, float, is_whole))
-            }
-            Op::Binary(b) => ir::rows::of_two(*b, ty.dtype == DType::Bool).is_some(),
-            Op::Compare(_) | Op::Select => true,
-            Op::Convert { .. } => {
-                ty.dtype == float
-                    && self.regions.graph.tensor_type(of.operands[0]).is_some_and(|t| t.dtype == DType::Bool)
-            }
-            _ => false,
-        };
-        fits && is_computed && (is_whole || self.counts_rows(&ty.shape))
+        is_computed(self.regions.graph, of, float, |f| {
+            is_exact(f) || self.regions.with_functions && in_vectors(f, float, is_whole)
+        }) && (is_whole || self.counts_rows(&ty.shape))
     }
 
     fn counts_rows(&self, shape: &[usize]) -> bool {
@@ -366,8 +350,7 @@ impl<'a, 'g> Growing<'a, 'g> {
             }
         }
         nodes.retain(|node| self.own.contains(node));
-        let mut body =
-            Body { graph, whole: &self.whole, own: &self.own, to: Asked::named("rows"), values: FxHashMap::default() };
+        let mut body = Body::named("rows", graph, &self.whole, &self.own);
         for &node in &nodes {
             body.copy(node);
         }
@@ -377,11 +360,7 @@ impl<'a, 'g> Growing<'a, 'g> {
         };
         nodes.retain(|node| !again.contains(node));
         let gives: Vec<usize> = nodes.iter().copied().filter(is_read).collect();
-        for node in &gives {
-            let value = *body.values.get(node)?;
-            body.to.give(OutputKind::User, value);
-        }
-        let Asked { to, given } = body.to;
+        let Asked { to, given } = body.giving(&gives)?;
         let body = to.without_dead_nodes();
         ir::rows::hosted(&body)?;
         let region = Region { seed, nodes, body, given, gives };
@@ -415,19 +394,41 @@ fn is_cheap(op: &Op) -> bool {
     }
 }
 
+/// Whether `node` is elementwise, of a type of floats and of truths, and the host computes it, as it does such functions.
+pub(in crate::formulate) fn is_computed(
+    graph: &Graph,
+    node: &Node,
+    float: DType,
+    has: impl Fn(hostcall::OfOne) -> bool,
+) -> bool {
+    let fits = |ty: &TensorType| ty.dtype == float || ty.dtype == DType::Bool;
+    let Some(ty) = node.ty.tensor().filter(|ty| fits(ty)) else { return false };
+    let is_computed = match &node.op {
+        Op::Unary(ir::Unary::Not) => ty.dtype == DType::Bool,
+        Op::Unary(u) => ir::rows::of_one(*u).is_some_and(has),
+        Op::Binary(b) => ir::rows::of_two(*b, ty.dtype == DType::Bool).is_some(),
+        Op::Compare(_) | Op::Select => true,
+        Op::Convert { .. } => {
+            ty.dtype == float && graph.tensor_type(node.operands[0]).is_some_and(|t| t.dtype == DType::Bool)
+        }
+        _ => false,
+    };
+    is_computed && node.operands.iter().all(|&v| graph.tensor_type(v).is_some_and(fits))
+}
+
 /// Whether a function gives the same as XLA's own.
 pub(in crate::formulate) fn is_exact(of: hostcall::OfOne) -> bool {
     matches!(of, hostcall::OfOne::Abs | hostcall::OfOne::Negate | hostcall::OfOne::Sqrt)
 }
 
 /// Whether the host computes it in vectors; of a number of each row it need not.
-fn in_vectors(of: hostcall::OfOne, dtype: DType, is_whole: bool) -> bool {
-    use hostcall::OfOne::{Exponential, Log, Logistic};
-    !is_whole || of != Log && (dtype == DType::F32 || !matches!(of, Exponential | Logistic))
+pub(in crate::formulate) fn in_vectors(of: hostcall::OfOne, dtype: DType, is_whole: bool) -> bool {
+    use hostcall::OfOne::{Erf, Exponential, Log, Logistic, Tanh};
+    !is_whole || of != Log && (dtype == DType::F32 || !matches!(of, Erf | Exponential | Logistic | Tanh))
 }
 
 /// The body of a region being built.
-struct Body<'a> {
+pub(in crate::formulate) struct Body<'a> {
     graph: &'a Graph,
     whole: &'a TensorType,
     own: &'a FxHashSet<usize>,
@@ -435,9 +436,27 @@ struct Body<'a> {
     values: FxHashMap<usize, ValueId>,
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// Of ops of the graph's over a tensor, which are to be copied.
+    pub(in crate::formulate) fn named(
+        name: &str,
+        graph: &'a Graph,
+        whole: &'a TensorType,
+        own: &'a FxHashSet<usize>,
+    ) -> Body<'a> {
+        Body { graph, whole, own, to: Asked::named(name), values: FxHashMap::default() }
+    }
+
+    /// The body, which gives what it has of `nodes`; `None` if it lacks one.
+    pub(in crate::formulate) fn giving(mut self, nodes: &[usize]) -> Option<Asked> {
+        for node in nodes {
+            self.to.give(OutputKind::User, *self.values.get(node)?);
+        }
+        Some(self.to)
+    }
+
     /// Appends a node of the region.
-    fn copy(&mut self, node: usize) {
+    pub(in crate::formulate) fn copy(&mut self, node: usize) {
         let of = &self.graph.nodes()[node];
         let operands: Operands = of.operands.iter().map(|&v| self.value(v)).collect();
         let made = self.to.again(of, &operands);

@@ -216,7 +216,7 @@ impl<T: Real> Block<'_, T> {
                 let given = |n: usize| self.given(task.reads[n], i, from, width, each);
                 match task.step {
                     None => kernels::truths(own, self.truths(task.value, i, from, each)),
-                    Some(Step::One(of, _)) => kernels::one::<T, FUSED>(of, own, given(0)),
+                    Some(Step::One(of, _)) => kernels::each::<T, FUSED>(of, own, given(0)),
                     Some(Step::Two(of, ..)) => kernels::two(of, own, given(0), given(1)),
                     Some(Step::Select(..)) => kernels::select(own, given(0), given(1), given(2)),
                     Some(Step::Constant(_) | Step::Reduce(..) | Step::Gather(..)) => {}
