@@ -386,3 +386,34 @@ fn comparison(c: Comparison) -> OfTwo {
         Comparison::Ge => OfTwo::GreaterEqual,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::hosted;
+    use crate::{Builder, DType, InputKind, OutputKind, TensorType, Unary};
+
+    /// How many dimensions count rows of `tanh(x + y)`, where `y` is broadcast along the other dimensions.
+    fn outer(whole: &[usize], y: &[usize]) -> Option<usize> {
+        let b = Builder::new("elements");
+        let given = |name: &str, shape: &[usize]| {
+            b.input(name, InputKind::User, TensorType::new(DType::F32, shape.iter().copied()))
+        };
+        let x = given("x", whole);
+        let extents: Vec<usize> = y.iter().map(|&d| whole[d]).collect();
+        let y = b.broadcast_in_dim(given("y", &extents), whole, y).ok()?;
+        b.output("z", OutputKind::User, b.unary(Unary::Tanh, b.add(x, y).ok()?).ok()?);
+        hosted(&b.finish()).map(|rows| rows[0].outer)
+    }
+
+    #[test]
+    fn rows_are_as_long_as_what_is_broadcast_lets_them() {
+        assert_eq!(outer(&[4, 5, 6], &[]), Some(0), "a number");
+        assert_eq!(outer(&[4, 5, 6], &[0]), Some(1));
+        assert_eq!(outer(&[4, 5, 6], &[2]), Some(2));
+        assert_eq!(outer(&[4, 5, 6], &[1, 2]), Some(1));
+        assert_eq!(outer(&[4, 5, 6], &[0, 2]), Some(2));
+        assert_eq!(outer(&[2, 3, 4, 4], &[1]), Some(2), "channels of images");
+        assert_eq!(outer(&[4, 5, 1], &[1]), Some(1), "an extent of one is a row's or not");
+        assert_eq!(outer(&[], &[]), Some(0));
+    }
+}

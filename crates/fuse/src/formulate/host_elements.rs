@@ -31,7 +31,7 @@ const FLOAT: DType = DType::F32;
 /// `graph`, for a platform where the host takes calls, with functions between calls left to it.
 pub(super) fn left_to_the_host(graph: &Graph, changes: &mut Changes, within: Option<LocId>) -> Result<Graph> {
     // A function may round otherwise than XLA's own, and an op's result is not to hang on those around it.
-    if !changes.allows(TOLD.1) {
+    if !graph.nodes().iter().any(is_function) || !changes.allows(TOLD.1) {
         return Ok(graph.clone());
     }
     let mut regions = vec![];
@@ -98,7 +98,8 @@ struct Between<'g> {
     is_output: Vec<bool>,
     /// Whether a node is one of them.
     own: Vec<bool>,
-    /// How many others stand between a node and the inputs: ops that are one as deep as the other wait for nothing else in between.
+    /// How many times it takes turns between them and others on the way to a node: what is one as deep as the other does not wait for what
+    /// is made of it in between.
     depth: Vec<usize>,
 }
 
@@ -126,7 +127,7 @@ impl<'g> Between<'g> {
         between
     }
 
-    /// Leaves out what reads something that is in no memory, or is read so, again and again.
+    /// Leaves out what reads, or is read by, what would have to be written to memory for it, and then what that leaves.
     fn settle(&mut self) {
         let mut open: Vec<usize> = (0..self.own.len()).rev().filter(|&i| self.own[i]).collect();
         while let Some(i) = open.pop() {
@@ -195,9 +196,7 @@ impl<'g> Between<'g> {
 
     /// The call for `nodes`, if it is worth one and the host computes it.
     fn region(&self, nodes: Vec<usize>) -> Option<Region> {
-        let is_function =
-            |&i: &usize| matches!(self.graph.nodes()[i].op, Op::Unary(u) if Effort::of_unary(u) == Effort::Dear);
-        nodes.iter().any(is_function).then_some(())?;
+        nodes.iter().any(|&i| is_function(&self.graph.nodes()[i])).then_some(())?;
         let own: FxHashSet<usize> = nodes.iter().copied().collect();
         let whole = self.graph.nodes()[nodes[0]].ty.tensor()?.clone();
         let mut body = Body::named("elements", self.graph, &whole, &own);
@@ -209,6 +208,11 @@ impl<'g> Between<'g> {
         let is_worth_it = rows.iter().all(|rows| rows.length() >= SHORTEST);
         is_worth_it.then_some(Region { nodes, body: asked.to, given: asked.given, gives })
     }
+}
+
+/// Whether `node` is a function of each element that takes more than reading it.
+fn is_function(node: &Node) -> bool {
+    matches!(node.op, Op::Unary(u) if Effort::of_unary(u) == Effort::Dear)
 }
 
 /// Whether the host computes `op`, which reads and writes memory.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::formulate::testing::{Random, assert_close, assert_same_bits, calls_of_rows, dot, formulated_for};
-use crate::{Change, Platform};
+use crate::{Change, Platform, formulate};
 use ir::{Builder, InputKind, Number, OutputKind, TensorType, Unary};
 
 const WIDTH: usize = 32;
@@ -58,6 +58,8 @@ fn an_activation_between_products_is_one_call() {
         let (exact, _) = formulated_for(Platform::CpuWithBlas, &graph, Class::Exact, None);
         assert_eq!(calls_of_rows(&exact).len(), 0, "functions may not round otherwise");
         assert_same_bits(&graph, &exact, &Random(2).inputs(&graph, true));
+        let alone = formulate::alone(&graph, Class::Reassociating, Platform::CpuWithBlas).unwrap();
+        assert_eq!(calls_of_rows(&alone).len(), 0, "an eager op does not hang on those around it");
     }
 }
 
@@ -115,4 +117,38 @@ fn reshapes_in_between_are_made_late() {
     });
     let (after, calls) = formulated(&graph);
     assert_eq!((calls, elementwise(&after)), (1, 0), "{}", ir::text::print(&after));
+}
+
+/// Products, what is computed place by place, and what moves places, of each other at random.
+fn random(r: &mut Random) -> Graph {
+    let builder = Builder::new("random");
+    let b = &builder;
+    let mut values = vec![given(b, &[WIDTH; 2])];
+    for _ in 0..r.within(4, 16) {
+        let [x, y] = [(); 2].map(|()| values[r.below(values.len())]);
+        let bias = || b.broadcast_in_dim(given(b, &[WIDTH]), &[WIDTH; 2], &[1]).unwrap();
+        let small = |v| b.multiply(v, b.full(Number::Float(0.125), DType::F32, &b.shape(v)).unwrap()).unwrap();
+        values.push(match r.below(10) {
+            0 | 1 => small(times_weight(b, x)),
+            2..=4 => b.unary(r.one_of(&[Unary::Erf, Unary::Tanh, Unary::Logistic, Unary::Abs]), x).unwrap(),
+            5 => small(b.add(x, y).unwrap()),
+            6 => small(b.multiply(x, y).unwrap()),
+            7 => b.add(x, bias()).unwrap(),
+            8 => b.reverse(x, &[r.below(2)]).unwrap(),
+            _ => {
+                let apart = b.unary(Unary::Tanh, b.reshape(x, &[4, 8, WIDTH]).unwrap()).unwrap();
+                b.reshape(small(apart), &[WIDTH; 2]).unwrap()
+            }
+        });
+    }
+    for i in 0..r.within(1, 3) {
+        b.output(format!("y{i}"), OutputKind::User, values[values.len() - 1 - r.below(values.len())]);
+    }
+    builder.finish()
+}
+
+#[test]
+fn random_graphs_stay_what_they_are_but_for_rounding() {
+    let calls: usize = (0..500).map(|seed| formulated(&random(&mut Random(seed))).1).sum();
+    assert!(calls > 250, "{calls}");
 }
