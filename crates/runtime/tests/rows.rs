@@ -129,6 +129,9 @@ fn all_rows_are_summed_in_the_same_order_however_they_are_divided() {
     }
 }
 
+/// What a function is of numbers of 64 bits.
+type Exact = fn(f64) -> f64;
+
 /// A function of each element and its column's.
 fn activated(rows: usize, length: usize, of: OfOne) -> Rows {
     Rows {
@@ -144,7 +147,7 @@ fn activated(rows: usize, length: usize, of: OfOne) -> Rows {
 #[test]
 fn functions_of_rows_that_nothing_is_combined_of() {
     let client = client_asking(blas(0));
-    let functions: [(OfOne, fn(f64) -> f64); 4] = [
+    let functions: [(OfOne, Exact); 4] = [
         (OfOne::Erf, libm::erf),
         (OfOne::Exponential, f64::exp),
         (OfOne::Logistic, |x| 1.0 / (1.0 + (-x).exp())),

@@ -115,7 +115,8 @@ fn powers<const FUSED: bool, const N: usize>(x: f32, of: [f32; N]) -> f32 {
 /// five units in the last place. Beyond the bound it is one.
 #[inline(always)]
 fn erf_f32<const FUSED: bool>(x: f32) -> f32 {
-    const P: [f32; 5] = [2.303_815_6e-4, 3.581_196_8e-3, 5.149_877_7e-2, 1.897_207_5e-1, 1.128_379_1];
+    const P: [f32; 5] =
+        [2.303_815_6e-4, 3.581_196_8e-3, 5.149_878e-2, 1.897_207_5e-1, std::f32::consts::FRAC_2_SQRT_PI];
     const Q: [f32; 7] =
         [-1.122_083_2e-7, 2.315_938_4e-5, 1.053_826_9e-3, 1.442_675_8e-2, 1.128_003_9e-1, 5.014_680_7e-1, 1.0];
     saturating::<FUSED, _, _>(x, 3.92, P, Q)
@@ -124,8 +125,8 @@ fn erf_f32<const FUSED: bool>(x: f32) -> f32 {
 /// The same, 1e-9 of the result off.
 #[inline(always)]
 fn tanh_f32<const FUSED: bool>(x: f32) -> f32 {
-    const P: [f32; 5] = [5.076_244_6e-8, 3.158_912_7e-5, 4.008_511_9e-3, 1.378_536_6e-1, 1.0];
-    const Q: [f32; 6] = [7.374_479e-10, 1.617_490_4e-6, 4.207_412_8e-4, 2.773_752_3e-2, 4.711_869_9e-1, 1.0];
+    const P: [f32; 5] = [5.076_244_6e-8, 3.158_912_7e-5, 4.008_512e-3, 1.378_536_7e-1, 1.0];
+    const Q: [f32; 6] = [7.374_479e-10, 1.617_490_4e-6, 4.207_412_8e-4, 2.773_752_3e-2, 4.711_87e-1, 1.0];
     saturating::<FUSED, _, _>(x, 9.02, P, Q)
 }
 
