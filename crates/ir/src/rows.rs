@@ -66,7 +66,7 @@ impl Part<'_> {
         };
         let of_elements = || {
             let whole = graph.tensor_type(self.outputs.first()?.value)?.clone();
-            let outer = self.shortest_rows(&whole);
+            let outer = self.longest_rows(&whole);
             Some((whole, outer))
         };
         let (whole, outer) = nodes().find_map(of_rows).or_else(of_elements)?;
@@ -98,8 +98,8 @@ impl Part<'_> {
         (is_float && all_fit && reading.rows.is_sound()).then_some((reading.whole.dtype, reading.rows))
     }
 
-    /// How many dimensions of `whole` count rows where nothing is reduced.
-    fn shortest_rows(&self, whole: &TensorType) -> usize {
+    /// How many dimensions of `whole` count rows where nothing is reduced: as few as can be.
+    fn longest_rows(&self, whole: &TensorType) -> usize {
         let broadcast = |&i: &usize| {
             let node = &self.graph.nodes()[i];
             let Op::BroadcastInDim { dims, .. } = &node.op else { return None };

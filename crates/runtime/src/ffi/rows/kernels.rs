@@ -31,7 +31,7 @@ pub(crate) trait Real: Number + Plain + PartialOrd + Send {
     fn log(self) -> Self;
     /// To the last place or the one before. `FUSED`: products are added in one instruction.
     fn exp<const FUSED: bool>(self) -> Self;
-    /// To the last places.
+    /// Up to five units in the last place off.
     fn erf<const FUSED: bool>(self) -> Self;
     /// Likewise.
     fn tanh<const FUSED: bool>(self) -> Self;
