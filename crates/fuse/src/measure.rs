@@ -77,6 +77,15 @@ pub(crate) fn ops_on_memory(graph: &Graph, v: ValueId, most: usize) -> Option<us
     Some(ops)
 }
 
+/// For each node those that read it, in order, once for each operand.
+pub(crate) fn readers(graph: &Graph) -> Vec<Vec<usize>> {
+    let mut readers = vec![vec![]; graph.nodes().len()];
+    for (i, node) in graph.nodes().iter().enumerate() {
+        node.operands.iter().for_each(|v| readers[v.index()].push(i));
+    }
+    readers
+}
+
 /// How often each value is an operand or an output.
 pub(crate) fn uses(graph: &Graph) -> Vec<usize> {
     let mut uses = vec![0; graph.nodes().len()];

@@ -1,13 +1,12 @@
 //! Functions of elements between the host's calls, left to it, too, with what else is computed there place by place: an activation
 //! between two products.
 //!
-//! What is computed has to be read of memory and to be written to it whoever computes it: XLA's loops fuse with nothing there, and each
-//! takes some 30 ms to compile. A program of calls alone XLA runs on the thread that starts it, where another wakes a thread for it
-//! and one for each loop.
+//! What is computed has to be read of memory and to be written to it whoever computes it: XLA's loops fuse with nothing there. A
+//! program of calls alone XLA runs on the thread that starts it, where another wakes a thread for it, and others for its loops.
 
 use super::host_rows::{Body, Calling, in_vectors, is_computed, is_exact, told};
 use super::rebuild::Rebuild;
-use crate::measure::{Effort, is_elementwise};
+use crate::measure::{Effort, is_elementwise, readers};
 use crate::{Changes, Class};
 use ir::{DType, Graph, LocId, Node, Op, Operands, Result, ValueId};
 use rustc_hash::FxHashSet;
@@ -18,7 +17,7 @@ use std::collections::BinaryHeap;
 pub(super) const TOLD: (&str, Class, &str) = (
     "elements-by-the-host",
     Class::Reassociating,
-    "a loop of XLA's between the host's calls fuses with nothing, is compiled, and wakes other threads",
+    "a loop of XLA's between the host's calls fuses with nothing, and wakes other threads",
 );
 
 /// Elements from which it is worth a call, and of the shortest row.
@@ -106,10 +105,7 @@ struct Between<'g> {
 impl<'g> Between<'g> {
     fn of(graph: &'g Graph) -> Between<'g> {
         let count = graph.nodes().len();
-        let (mut readers, mut is_output) = (vec![vec![]; count], vec![false; count]);
-        for (i, node) in graph.nodes().iter().enumerate() {
-            node.operands.iter().for_each(|v| readers[v.index()].push(i));
-        }
+        let (readers, mut is_output) = (readers(graph), vec![false; count]);
         graph.outputs.iter().for_each(|output| is_output[output.value.index()] = true);
         let has = |f| is_exact(f) || in_vectors(f, FLOAT, true);
         let is_own = |node: &Node| {

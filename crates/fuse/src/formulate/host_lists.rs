@@ -18,7 +18,7 @@
 //! All of these of 4,000 elements took 4.2 and 4.4, and 5.9 and 4.4 by the host; of 20,000 6.9 and 7.8, and 9.2 and 8.4 (an earlier build).
 
 use super::host_rows::{Asked, Calling, is_exact, told};
-use crate::measure::{ops_on_memory, unshaped};
+use crate::measure::{ops_on_memory, readers, unshaped};
 use crate::{Changes, Class};
 use ir::{DType, Graph, Input, LocId, Node, Op, Operands, OutputKind, Result, TensorType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,10 +79,7 @@ struct Found<'g> {
 impl<'g> Found<'g> {
     fn of(graph: &'g Graph) -> Found<'g> {
         let count = graph.nodes().len();
-        let mut readers = vec![vec![]; count];
-        for (i, node) in graph.nodes().iter().enumerate() {
-            node.operands.iter().for_each(|v| readers[v.index()].push(i));
-        }
+        let readers = readers(graph);
         let mut outputs = vec![vec![]; count];
         for (i, output) in graph.outputs.iter().enumerate() {
             outputs[unshaped(graph, output.value).index()].push(i);

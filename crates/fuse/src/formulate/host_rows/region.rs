@@ -1,7 +1,7 @@
 //! Which ops around a reduction of rows are computed in the same pass.
 
 use super::{Asked, MOST_OPS};
-use crate::measure::{is_elementwise, is_moved, ops_on_memory};
+use crate::measure::{is_elementwise, is_moved, ops_on_memory, readers};
 use ir::op::Reducer;
 use ir::{DType, Dims, Graph, Node, Op, Operands, OutputKind, TensorType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,10 +49,7 @@ pub(super) struct Regions<'a> {
 impl<'a> Regions<'a> {
     pub(super) fn of(graph: &'a Graph, with_functions: bool) -> Regions<'a> {
         let count = graph.nodes().len();
-        let mut readers = vec![vec![]; count];
-        for (i, node) in graph.nodes().iter().enumerate() {
-            node.operands.iter().for_each(|v| readers[v.index()].push(i));
-        }
+        let readers = readers(graph);
         let mut is_output = vec![false; count];
         graph.outputs.iter().for_each(|output| is_output[output.value.index()] = true);
         let all = || (0..count).collect::<Vec<usize>>();

@@ -457,7 +457,7 @@ pub(super) fn pair<T: Real>(of: Combines, one: T, other: T) -> T {
 mod tests {
     use super::*;
 
-    /// The most units in the last place that `f` is off, of all floats that so many bits tell.
+    /// The most that `f` is off, of all floats that so many bits tell, in units of half of the last place to all of it.
     fn most_off(f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) -> f64 {
         let floats = (0..=u32::MAX >> 11).map(|bits| f32::from_bits(bits << 11)).filter(|x| x.is_finite());
         let off = floats.map(|x| {
